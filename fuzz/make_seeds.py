@@ -24,6 +24,11 @@ SCAN_CHOICE = bytes([0, 90, 90, 200, 200, 3])
 CHAIN_CHOICES = {
     "crop": bytes([12, 10, 0, 1]) + bytes([8, 20, 20, 4, 200, 0, 3, 30, 5, 7, 0, 0]),
     "floats": bytes([9, 16, 14, 2]) + bytes([18, 15, 0, 6, 200, 0, 5, 200, 0, 1, 8, 8]),
+    # The mode is the upper half of the third byte.
+    **{
+        f"mode-{mode}": bytes([9, 8, mode << 4, 4]) + bytes([32, 15, 12, 3, 30, 5, 4, 200, 0, 1, 8, 8])
+        for mode in range(1, 6)
+    },
 }
 #: Version 1, every 4 MCUs, 1×1 MCUs, 3 components; the entry at bit 4,984, predictions 0.
 INDEX = bytes([1, 4, 1, 1, 3, 0xF8, 0x26, 0, 0, 0])
@@ -75,6 +80,10 @@ def pictures() -> dict[str, bytes]:
         "bmp-rgb": (rgb, "BMP", {}),
         "bmp-palette": (rgb.quantize(7), "BMP", {}),
         "gif": (rgb.quantize(7), "GIF", {}),
+        "png-grey": (rgb.convert("L"), "PNG", {"transparency": 7}),
+        "png-palette-packed": (rgb.quantize(3), "PNG", {"bits": 2}),
+        "bmp-bilevel": (rgb.convert("1"), "BMP", {}),
+        "jpeg-grey": (rgb.convert("L"), "JPEG", {}),
     }
     found = {}
     for name, (image, kind, options) in kinds.items():

@@ -9,6 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use penstock_core::image::emit::{Dtype, Format, Layout};
 use penstock_core::image::filter::{Filter, Scaling};
 use penstock_core::image::limits::Limits;
+use penstock_core::image::mode::Mode;
 use penstock_core::image::ops::{
     CenterCrop, Fit, Op, Ops, RandomGrayscale, RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, Resize,
 };
@@ -23,7 +24,7 @@ fn side(byte: u8) -> u32 {
 }
 
 fn scaling(byte: u8) -> Scaling {
-    let filter = [Filter::Nearest, Filter::Bilinear, Filter::Bicubic][usize::from(byte) % 3];
+    let filter = [Filter::Nearest, Filter::Bilinear, Filter::Bicubic, Filter::NearestExact][usize::from(byte) % 4];
     Scaling { filter, antialias: byte & 0x40 == 0 }
 }
 
@@ -51,17 +52,22 @@ fn program(choice: &[u8; CHOICE]) -> Program {
     let (height, width) = (side(format[0]), side(format[1]));
     let mut chain: Ops = ops.chunks(3).filter_map(op).zip(1..).map(|(op, number)| (number, op)).collect();
     chain.push((9, Arc::new(Resize { fit: Fit::Exact { height, width }, scaling: scaling(format[3]) })));
+    let mode = Mode::ALL[usize::from(format[2] >> 4) % Mode::ALL.len()];
+    let raw = if mode.is_wide() { Dtype::Uint16 } else { Dtype::Uint8 };
     let format = Format {
         height,
         width,
-        channels: if format[2] & 1 == 0 { 3 } else { 1 },
-        dtype: [Dtype::Uint8, Dtype::Float16, Dtype::Bfloat16, Dtype::Float32][usize::from(format[2] >> 1 & 3)],
+        channels: mode.channels(),
+        is_wide: mode.is_wide(),
+        dtype: [raw, Dtype::Float16, Dtype::Bfloat16, Dtype::Float32][usize::from(format[2] >> 1 & 3)],
         layout: if format[2] & 8 == 0 { Layout::Nchw } else { Layout::Nhwc },
-        scale: [1.0 / 255.0, 0.5, 2.0],
-        bias: [0.0, -1.0, 0.25],
+        scale: [1.0 / 255.0, 0.5, 2.0, 1.0],
+        bias: [0.0, -1.0, 0.25, 0.5],
     };
     Program {
         ops: chain,
+        mode,
+        is_strict: choice[2] & 1 != 0,
         apply_exif: choice[3] & 16 == 0,
         fast: choice[3] & 32 == 0,
         allow_truncated: choice[3] & 64 != 0,

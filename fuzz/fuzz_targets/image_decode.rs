@@ -1,11 +1,15 @@
-//! Any bytes make pixels or a complaint: `cargo +nightly fuzz run image_decode`.
+//! Any bytes make pixels of every mode or a complaint: `cargo +nightly fuzz run image_decode`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::image::{limits::Limits, single};
+use penstock_core::image::{limits::Limits, mode::Mode, single};
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(((width, height), pixels)) = single::decode(data, true, Limits { pixels: 1 << 20, ..Limits::default() }) {
-        assert_eq!(pixels.len(), width as usize * height as usize * 3);
+    let limits = Limits { pixels: 1 << 20, ..Limits::default() };
+    let _ = single::mode(data);
+    for mode in Mode::ALL {
+        if let Ok(((width, height), pixels)) = single::decode(data, mode, true, limits) {
+            assert_eq!(pixels.len(), width as usize * height as usize * mode.bytes());
+        }
     }
 });

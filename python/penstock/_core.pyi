@@ -36,6 +36,7 @@ __all__ = [
     "find_whole",
     "gather_rows",
     "image_info",
+    "image_mode",
     "index_lines",
     "index_lmdb",
     "index_recordio",
@@ -502,7 +503,8 @@ class ImageProgram:
     """A compiled chain of image ops, which runs on every image of a column.
 
     ops: (number, {"op": name, **its fields}); the number keys the op's random choices.
-    output: height, width, channels (3 or 1), dtype, layout, and scale and bias of 3 floats each.
+    output: height, width, mode ("RGB", "L", "LA", "RGBA", "I16" or "P"), is_strict (whether files must hold such pixels unchanged), dtype, layout,
+    and scale and bias of 4 floats each.
     """
 
     def __new__(
@@ -547,8 +549,10 @@ class ImageProgram:
         threads: int,
         entry_points: tuple[_Ids, _Ids, npt.NDArray[np.uint32], _Bytes] | None = None,
         every_row: bool = False,
-    ) -> tuple[int, int, int, int]:
-        """Decode and transform encoded images into `out`, one after the other; returns images by decoder.
+        is_watching: bool = False,
+    ) -> tuple[tuple[int, int, int, int], tuple[int, str] | None]:
+        """Decode and transform encoded images into `out`, one after the other; returns images by decoder, and with `is_watching` the first row that
+        lost something as RGB, and what: "grey16", "colour16", "palette" or "alpha".
 
         Raises RowError about the first row that fails. With `every_row` its `every` lists those about all rows that fail, and `out` holds all others.
         """
@@ -561,10 +565,13 @@ class ImageProgram:
         out: npt.NDArray[np.uint8],
         threads: int,
     ) -> None:
-        """Like `run`, for pixels of shape (rows, height, width, 3 or 1)."""
+        """Like `run`, for pixels of shape (rows, height, width, bytes of a pixel)."""
 
 def image_info(data: bytes, apply_exif: bool = False) -> tuple[int, int, str]:
     """The (width, height, format) in an image's header. Raises ValueError."""
+
+def image_mode(data: bytes) -> str:
+    """The mode that holds an image unchanged, from its headers. Raises ValueError, also where none does."""
 
 def decode_image(data: bytes, apply_exif: bool = False, limits: tuple[int, int, int] = ...) -> npt.NDArray[np.uint8]:
     """The image as an array of shape (height, width, 3). Raises ValueError."""

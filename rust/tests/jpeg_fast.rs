@@ -8,6 +8,7 @@ use penstock_core::geometry::Rect;
 use penstock_core::image::emit::Format;
 use penstock_core::image::filter::{Filter, Scaling};
 use penstock_core::image::limits::Limits;
+use penstock_core::image::mode::Mode;
 use penstock_core::image::ops::{Fit, Op, Ops, RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, Resize};
 use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
@@ -47,7 +48,9 @@ fn program(size: (u32, u32), filter: Filter, antialias: bool, is_crop: bool) -> 
         apply_exif: false,
         fast: true,
         allow_truncated: false,
-        format: Format::rgb8(size.1, size.0),
+        mode: Mode::Rgb,
+        is_strict: false,
+        format: Format::pixels(Mode::Rgb, size.1, size.0),
         limits: Limits::default(),
     }
 }

@@ -148,9 +148,9 @@ def usual_plan(dataset: Dataset, ops: Ops, batch_size: int) -> Dataset:
 
 def _chain(ops: Ops) -> list[Any]:
     if ops is Ops.decode:
-        return [image.Decode(), image.Resize((_SIZE, _SIZE))]
+        return [image.Decode("RGB"), image.Resize((_SIZE, _SIZE))]
     return [
-        image.Decode(),
+        image.Decode("RGB"),
         image.RandomResizedCrop(_SIZE),
         image.RandomHorizontalFlip(),
         image.Normalize(image.IMAGENET),

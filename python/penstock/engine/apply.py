@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.limits import Limits
 from penstock.core.quoted import quoted
 from penstock.core.spec import Columns, EntryPoints, Field, Ids, Spec
+from penstock.core.warned import warn
 from penstock.engine.budget import Budget
 from penstock.engine.call import Call
 from penstock.engine.jpeg_index import entry_points_of
@@ -31,14 +32,16 @@ from penstock.order.keys import STEP_KEY, TRANSFORM_KEY
 from penstock.plan.nodes import Draws, Read
 from penstock.source.jpeg_index import Growing
 from penstock.source.protocol import Access
-from penstock.transform.image import fuse, image_size
+from penstock.transform.image import as_first_is, fuse, image_size, loss_in_words
+
+_T = TypeVar("_T")
 
 #: Samples to look at until one is an image: a bad one is an error when it is due, and not before.
 _FIRST_SAMPLES = 64
 
 
 class FirstImage:
-    """Looks at the first image of a column that can be read, for chains whose output's size depends on it."""
+    """Looks at the first image of a column that can be read, for chains whose output's size or mode depends on it."""
 
     def __init__(self, leaf: Read, column: str, ops: tuple[Any, ...]) -> None:
         self._source, self._read = leaf.opened.source, leaf.opened.read_ranges
@@ -46,10 +49,17 @@ class FirstImage:
 
     def size(self) -> tuple[int, int]:
         """(height, width) of the first image; what is wrong with the first sample, if none of the first 64 can be read."""
+        return self._first(lambda data: image_size(data, self._ops))
+
+    def mode(self) -> str:
+        """The mode that holds the first image unchanged; errors as in `size`."""
+        return self._first(kernels.image_mode)
+
+    def _first(self, look: Callable[[bytes], _T]) -> _T:
         wrong: DataError | None = None
         for sample in range(min(_FIRST_SAMPLES, self._source.manifest.samples)):
             try:
-                return self._size_of(sample)
+                return self._look_at(sample, look)
             except DataError as error:
                 wrong = wrong or error
                 if self._source.access is Access.FORWARD:
@@ -57,11 +67,11 @@ class FirstImage:
         assert wrong is not None
         raise wrong
 
-    def _size_of(self, sample: int) -> tuple[int, int]:
+    def _look_at(self, sample: int, look: Callable[[bytes], _T]) -> _T:
         ids = np.array([sample], dtype=np.int64)
         data = load_samples(self._source, self._read, ids)[self._column][0]
         try:
-            return image_size(data.as_py() if isinstance(data, pa.Scalar) else data, self._ops)
+            return look(data.as_py() if isinstance(data, pa.Scalar) else data)
         except ValueError as error:
             raise DataError(f"{self._source.manifest.place(sample)}: {error}") from None
 
@@ -92,9 +102,8 @@ class ColumnKernel:
         """The kernel for a column like this one."""
         with self._lock:
             if self._kernel is None:
-                self._kernel = fuse(
-                    self._ops, field_of(column), self._first.size, limits=self._limits, numbers=self._numbers
-                )
+                ops = as_first_is(self._ops, self._first.mode)
+                self._kernel = fuse(ops, field_of(column), self._first.size, limits=self._limits, numbers=self._numbers)
             return self._kernel
 
     def entry_points(self, column: Any, samples: Ids, threads: int) -> EntryPoints | None:
@@ -170,7 +179,7 @@ class ApplyKernels:
                 samples = ids - self._first_ids[self._sources[0]]
                 points = lazy.entry_points(column, samples, self._budget.cpus) if keys is ids else None
                 try:
-                    kernel(
+                    lost = kernel(
                         column,
                         keys,
                         key=key,
@@ -183,6 +192,10 @@ class ApplyKernels:
                     if bad is None or not error.every:
                         raise
                     bad |= {one.row: self._named(int(ids[one.row]), one) for one in error.every}
+                    lost = None
+            if lost is not None:
+                row, what = lost
+                warn(f"{self._places(int(ids[row]))}: column {quoted(name)}: {loss_in_words(what)}")
             columns[name], spec[name] = out, kernel.field
         return columns, spec
 

@@ -1,4 +1,4 @@
-//! Images: `ImageProgram`, `image_info` and `decode_image`.
+//! Images: `ImageProgram`, `image_info`, `image_mode` and `decode_image`.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::entry_points::{Columns, Index};
 use super::watched::watched;
 use super::{Bytes, Ids, kernel_pool};
 use crate::gather;
-use crate::image::batch::{self, RowFault};
+use crate::image::batch::{self, How, RowFault};
 use crate::image::decode::Counts;
 use crate::image::emit::{Dtype, Format, Layout};
 use crate::image::fault::Fault;
 use crate::image::limits::Limits;
+use crate::image::mode::Mode;
 use crate::image::ops::{self, Argument, Arguments, Op};
-use crate::image::pixels::Stored;
 use crate::image::program::{Image, Program};
 use crate::image::single;
 
@@ -31,6 +31,10 @@ fn item<'py, T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>>(
 ) -> PyResult<T> {
     let value = from.get_item(name)?.ok_or_else(|| PyValueError::new_err(format!("no {name:?} in the description")))?;
     value.extract().map_err(Into::into)
+}
+
+fn mode_named(name: &str) -> PyResult<Mode> {
+    Mode::named(name).ok_or_else(|| unknown("mode", name))
 }
 
 fn unknown(what: &str, name: &str) -> PyErr {
@@ -60,18 +64,16 @@ fn op(from: &Bound<'_, PyDict>) -> PyResult<Arc<dyn Op>> {
     ops::make(&item::<String>(from, "op")?, &arguments(from)?).map_err(PyValueError::new_err)
 }
 
-fn format(from: &Bound<'_, PyDict>) -> PyResult<Format> {
+fn format(from: &Bound<'_, PyDict>, mode: Mode) -> PyResult<Format> {
     let (dtype, layout): (String, String) = (item(from, "dtype")?, item(from, "layout")?);
     Ok(Format {
         height: item(from, "height")?,
         width: item(from, "width")?,
-        channels: match item(from, "channels")? {
-            1 => 1,
-            3 => 3,
-            other => return Err(unknown("number of channels", &other.to_string())),
-        },
+        channels: mode.channels(),
+        is_wide: mode.is_wide(),
         dtype: match dtype.as_str() {
             "uint8" => Dtype::Uint8,
+            "uint16" => Dtype::Uint16,
             "float16" => Dtype::Float16,
             "bfloat16" => Dtype::Bfloat16,
             "float32" => Dtype::Float32,
@@ -122,7 +124,10 @@ impl ImageProgram {
         limits: (u64, u64, u64),
     ) -> PyResult<Self> {
         let ops = ops.iter().map(|(number, from)| Ok((*number, op(from)?))).collect::<PyResult<_>>()?;
-        Ok(Self(Program { ops, apply_exif, fast, allow_truncated, format: format(output)?, limits: limited(limits) }))
+        let mode = mode_named(&item::<String>(output, "mode")?)?;
+        let (format, is_strict) = (format(output, mode)?, item(output, "is_strict")?);
+        let limits = limited(limits);
+        Ok(Self(Program { ops, mode, is_strict, apply_exif, fast, allow_truncated, format, limits }))
     }
 
     /// The (height, width) of the result for an encoded image.
@@ -177,7 +182,7 @@ impl ImageProgram {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the columns of a span, each an array")]
-    #[pyo3(signature = (buffers, which, offset, length, samples, key, out, threads, entry_points=None, every_row=false))]
+    #[pyo3(signature = (buffers, which, offset, length, samples, key, out, threads, entry_points=None, every_row=false, is_watching=false))]
     fn run(
         &self,
         py: Python<'_>,
@@ -191,7 +196,8 @@ impl ImageProgram {
         threads: usize,
         entry_points: Option<Columns<'_>>,
         every_row: bool,
-    ) -> PyResult<Counts> {
+        is_watching: bool,
+    ) -> PyResult<(Counts, Option<(usize, &'static str)>)> {
         let buffers = buffers.iter().map(|buffer| Ok(buffer.as_slice()?)).collect::<PyResult<Vec<&[u8]>>>()?;
         let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
         let (samples, out) = (samples.as_slice()?, out.as_slice_mut()?);
@@ -209,9 +215,10 @@ impl ImageProgram {
             Ok(Image::Encoded { data, entry_points })
         };
         let pool = kernel_pool(threads)?;
-        let run = |stopped: &_| batch::run(&self.0, image, samples, key, out, &pool, every_row, stopped);
-        let done = watched(py, &pool, run)?;
-        done.map_err(|faults| row_error(py, &faults, every_row))
+        let how = How { every_row, is_watching };
+        let run = |stopped: &_| batch::run(&self.0, image, samples, key, out, &pool, how, stopped);
+        let done = watched(py, &pool, run)?.map_err(|faults| row_error(py, &faults, every_row))?;
+        Ok((done.counts, done.loss.map(|(row, loss)| (row, loss.name()))))
     }
 
     fn run_dense(
@@ -225,11 +232,10 @@ impl ImageProgram {
     ) -> PyResult<()> {
         let (shape, samples, out) = (pixels.as_array().shape().to_vec(), samples.as_slice()?, out.as_slice_mut()?);
         let bytes = pixels.as_slice()?;
-        let stored = match shape[3] {
-            1 => Stored::Grey8,
-            3 => Stored::Rgb8,
-            other => return Err(PyValueError::new_err(format!("pixels of {other} channels, instead of 3 or 1"))),
-        };
+        if shape[3] != self.0.mode.bytes() {
+            let (found, wanted) = (shape[3], self.0.mode.bytes());
+            return Err(PyValueError::new_err(format!("pixels of {found} bytes, instead of {wanted}")));
+        }
         let side = |size: usize| u32::try_from(size).map_err(|_| PyValueError::new_err("a side above 2^32"));
         let size = (side(shape[2])?, side(shape[1])?);
         if shape[0] != samples.len() || size.0 == 0 || size.1 == 0 {
@@ -237,10 +243,10 @@ impl ImageProgram {
         }
         self.check_out(samples.len(), out.len())?;
         let row_bytes = shape[1] * shape[2] * shape[3];
-        let image =
-            |row: usize| Ok(Image::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size, stored });
+        let image = |row: usize| Ok(Image::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size });
         let pool = kernel_pool(threads)?;
-        let done = watched(py, &pool, |stopped| batch::run(&self.0, image, samples, key, out, &pool, false, stopped))?;
+        let run = |stopped: &_| batch::run(&self.0, image, samples, key, out, &pool, How::default(), stopped);
+        let done = watched(py, &pool, run)?;
         done.map(drop).map_err(|faults| row_error(py, &faults, false))
     }
 }
@@ -262,6 +268,12 @@ pub fn image_info(data: &[u8], apply_exif: bool) -> PyResult<(u32, u32, &'static
     single::info(data, apply_exif).map_err(value_error)
 }
 
+/// The mode that holds an encoded image unchanged, from its header.
+#[pyfunction]
+pub fn image_mode(data: &[u8]) -> PyResult<&'static str> {
+    single::mode(data).map(Mode::name).map_err(value_error)
+}
+
 /// The image as an array of (height, width, 3) uint8.
 #[pyfunction]
 #[pyo3(signature = (data, apply_exif=false, limits=(1 << 28, 1 << 30, 1_100)))]
@@ -271,7 +283,8 @@ pub fn decode_image<'py>(
     apply_exif: bool,
     limits: (u64, u64, u64),
 ) -> PyResult<Bound<'py, PyArray3<u8>>> {
-    let (size, pixels) = py.detach(|| single::decode(data, apply_exif, limited(limits))).map_err(value_error)?;
+    let (size, pixels) =
+        py.detach(|| single::decode(data, Mode::Rgb, apply_exif, limited(limits))).map_err(value_error)?;
     PyArray1::from_vec(py, pixels).reshape([size.1 as usize, size.0 as usize, 3])
 }
 
@@ -279,5 +292,6 @@ pub fn decode_image<'py>(
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ImageProgram>()?;
     module.add_function(wrap_pyfunction!(image_info, module)?)?;
+    module.add_function(wrap_pyfunction!(image_mode, module)?)?;
     module.add_function(wrap_pyfunction!(decode_image, module)?)
 }

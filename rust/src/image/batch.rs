@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
+use super::contents::Loss;
 use super::decode::Counts;
 use super::fault::Fault;
 use super::program::{Image, Program, Worker};
@@ -22,6 +23,24 @@ pub struct RowFault {
     pub fault: Fault,
 }
 
+/// What was done of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Images by decoder.
+    pub counts: Counts,
+    /// The first row that lost something as RGB, and what; None where none did, or that was not looked for.
+    pub loss: Option<(usize, Loss)>,
+}
+
+/// How a batch is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// Bad rows do not stop the others.
+    pub every_row: bool,
+    /// What images lose as RGB is looked for.
+    pub is_watching: bool,
+}
+
 /// Batches of at least so many bytes are written past the caches.
 const PAST_CACHES: usize = 16 << 20;
 
@@ -33,7 +52,7 @@ thread_local! {
 /// no more of them, leaves long ones behind, and what it returns means nothing.
 ///
 /// # Errors
-/// The complaint about the lowest row that has one, whatever the order in which the threads came to them. With `every_row`, those about all rows that
+/// The complaint about the lowest row that has one, whatever the order in which the threads came to them. With `How::every_row`, those about all rows that
 /// have one, in order, and all others are in `out`.
 ///
 /// # Panics
@@ -46,55 +65,68 @@ pub fn run<'a>(
     key: u64,
     out: &mut [u8],
     pool: &ThreadPool,
-    every_row: bool,
+    how: How,
     stopped: &Arc<AtomicBool>,
-) -> Result<Counts, Vec<RowFault>> {
+) -> Result<Done, Vec<RowFault>> {
     let size = program.format.bytes();
     assert_eq!(out.len(), size * samples.len(), "the output does not hold one image a sample");
     let (lowest, past_caches) = (AtomicUsize::new(usize::MAX), out.len() >= PAST_CACHES);
-    let tally: [AtomicU64; 4] = Default::default();
+    let (tally, losses) = (Default::default(), AtomicU64::new(u64::MAX));
+    let tally: &[AtomicU64; 4] = &tally;
     let one = |(row, out): (usize, &mut [u8])| -> Option<RowFault> {
-        if stopped.load(Ordering::Relaxed) || (!every_row && row > lowest.load(Ordering::Relaxed)) {
+        if stopped.load(Ordering::Relaxed) || (!how.every_row && row > lowest.load(Ordering::Relaxed)) {
             return None;
         }
-        let run = |image| guarded(program, image, (key, samples[row]), past_caches, out, &tally, stopped);
-        let fault = image(row).and_then(run).err()?;
+        let run = |image| guarded(program, image, (key, samples[row]), (past_caches, how), out, tally, stopped);
+        let fault = match image(row).and_then(run) {
+            Ok(None) => return None,
+            Ok(Some(loss)) => {
+                losses.fetch_min((row as u64) << 8 | loss as u64, Ordering::Relaxed);
+                return None;
+            }
+            Err(fault) => fault,
+        };
         lowest.fetch_min(row, Ordering::Relaxed);
         Some(RowFault { row, fault })
     };
     let rows = out.par_chunks_exact_mut(size.max(1)).enumerate().with_max_len(1);
     let mut faults: Vec<RowFault> = pool.install(|| rows.filter_map(one).collect());
     if faults.is_empty() {
-        return Ok(tally.map(AtomicU64::into_inner));
+        let loss = losses.into_inner();
+        let loss = Loss::numbered(loss as u8).map(|found| ((loss >> 8) as usize, found));
+        return Ok(Done { counts: std::array::from_fn(|one| tally[one].load(Ordering::Relaxed)), loss });
     }
     faults.sort_unstable_by_key(|fault| fault.row);
-    faults.truncate(if every_row { usize::MAX } else { 1 });
+    faults.truncate(if how.every_row { usize::MAX } else { 1 });
     Err(faults)
 }
 
-/// One image with this thread's worker; a panic of a decoder becomes an error.
+/// One image with this thread's worker: what it lost as RGB; a panic of a decoder becomes an error.
 fn guarded(
     program: &Program,
     image: Image<'_>,
     (key, sample): (u64, i64),
-    past_caches: bool,
+    (past_caches, how): (bool, How),
     out: &mut [u8],
     tally: &[AtomicU64; 4],
     stopped: &Arc<AtomicBool>,
-) -> Result<(), Fault> {
+) -> Result<Option<Loss>, Fault> {
     WORKER.with_borrow_mut(|slot| {
         let worker = slot.get_or_insert_with(|| Worker::new(Level::best(), program.format));
         worker.set_format(program.format, past_caches);
         worker.stop_by(stopped);
+        worker.watch(how.is_watching);
         let result = catch_unwind(AssertUnwindSafe(|| program.run(worker, image, key, sample, out)));
         worker.finish();
+        let loss = worker.take_loss();
         for (sum, count) in tally.iter().zip(worker.take_counts()) {
             sum.fetch_add(count, Ordering::Relaxed);
         }
-        result.unwrap_or_else(|panic| {
+        let result = result.unwrap_or_else(|panic| {
             *slot = None;
             Err(panicked(&*panic))
-        })
+        });
+        result.map(|()| loss)
     })
 }
 

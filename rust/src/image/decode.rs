@@ -1,4 +1,4 @@
-//! Encoded bytes to rows of RGB8, by the decoder that fits the content.
+//! Encoded bytes to rows of pixels, by the decoder that fits the content.
 //!
 //! Baseline JPEG is streamed; everything else is decoded whole into a buffer that the thread reuses, and converted row
 //! by row. Nothing is allocated before the header's size has passed the limit.
@@ -19,14 +19,17 @@ use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
 use super::batch::panicked;
+use super::contents::Loss;
 use super::fault::Fault;
 use super::header::{Header, Kind};
+use super::indices::indices;
 use super::limits::{Limits, zeroed};
-use super::pixels::{Stored, to_rgb};
+use super::mode::Mode;
+use super::pixels::{Stored, convert};
 use crate::geometry::Rect;
 use crate::jpeg::{self, EntryPoints, PlaneRow};
 
-/// Takes consecutive rows of a region: the number of the first, counted in the region, and their RGB8 bytes.
+/// Takes consecutive rows of a region: the number of the first, counted in the region, and their pixels' bytes.
 pub type Sink<'a> = dyn FnMut(u32, &[u8]) + 'a;
 
 /// Buffers larger than this are given back after each image.
@@ -49,44 +52,89 @@ pub struct Decoders {
     pub(super) allow_truncated: bool,
     pub(super) limits: Limits,
     pub(super) stopped: Option<Arc<AtomicBool>>,
+    /// Whether what RGB loses is looked for.
+    pub(super) is_watching: bool,
+    pub(super) loss: Option<Loss>,
     jpeg: jpeg::Decoder,
     whole: Vec<u8>,
     row: Vec<u8>,
 }
 
 impl Decoders {
-    /// Hands the rows of `region` of the encoded image to `sink`, in order.
+    /// Hands the rows of `region` of the encoded image to `sink`, in order, as pixels of `mode`.
     ///
     /// # Errors
-    /// If the bytes are damaged, cut short, or of a kind that cannot be decoded.
+    /// If the bytes are damaged, cut short, of a kind that cannot be decoded, or lack the palette that `mode` asks for.
     pub fn rows(
         &mut self,
         data: &[u8],
         header: &Header,
         entry_points: Option<&[u8]>,
         region: Rect,
+        mode: Mode,
         sink: &mut Sink<'_>,
     ) -> Result<(), Fault> {
-        if header.kind == Kind::Jpeg {
+        if header.kind == Kind::Jpeg && mode != Mode::P {
             let parsed = jpeg::Header::parse(data).map_err(damaged_jpeg)?;
             if parsed.is_supported() {
-                let found = entry_points.and_then(|bytes| EntryPoints::from_bytes(bytes).ok());
-                let options = self.options(found.as_ref());
-                return self.jpeg.decode(data, &parsed, region, &options, sink).map_err(damaged_jpeg);
+                return self.jpeg_rows(data, &parsed, entry_points, region, mode, sink);
             }
         }
-        let result = self.whole_rows(data, header, region, sink);
+        let result = self.whole_rows(data, header, region, mode, sink);
         if self.whole.capacity() > KEEP_BYTES {
             self.whole = Vec::new();
         }
         result
     }
 
+    /// As [`Self::rows`], of a JPEG that our decoder supports. The luma of a grey one is taken as it is.
+    fn jpeg_rows(
+        &mut self,
+        data: &[u8],
+        header: &jpeg::Header,
+        entry_points: Option<&[u8]>,
+        region: Rect,
+        mode: Mode,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Fault> {
+        if mode == Mode::L && header.component_count == 1 {
+            let (top, left) = (region.y as usize, region.x as usize);
+            return self.planes(data, header, entry_points, 1, region, &mut |row: PlaneRow<'_>| {
+                if (top..top + region.height as usize).contains(&row.y) {
+                    sink((row.y - top) as u32, &row.samples[left - row.first_x..][..region.width as usize]);
+                }
+            });
+        }
+        let found = entry_points.and_then(|bytes| EntryPoints::from_bytes(bytes).ok());
+        let options = self.options(found.as_ref());
+        if mode == Mode::Rgb {
+            return self.jpeg.decode(data, header, region, &options, sink).map_err(damaged_jpeg);
+        }
+        let converted = &mut self.row;
+        let mut convert = |first: u32, rows: &[u8]| {
+            converted.resize(rows.len() / 3 * mode.bytes(), 0);
+            convert(Stored::Rgb8, mode, rows, converted);
+            sink(first, converted);
+        };
+        self.jpeg.decode(data, header, region, &options, &mut convert).map_err(damaged_jpeg)
+    }
+
     /// As [`Self::rows`], of what no decoder can stream.
-    fn whole_rows(&mut self, data: &[u8], header: &Header, region: Rect, sink: &mut Sink<'_>) -> Result<(), Fault> {
+    fn whole_rows(
+        &mut self,
+        data: &[u8],
+        header: &Header,
+        region: Rect,
+        mode: Mode,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Fault> {
         let is_jpeg = header.kind == Kind::Jpeg;
         self.counts[if is_jpeg { 2 } else { 3 }] += 1;
-        let decode = if is_jpeg { other_jpeg } else { other };
+        let decode = match mode {
+            Mode::P => indices,
+            _ if is_jpeg => other_jpeg,
+            _ => other,
+        };
         let pixels = u64::from(header.width) * u64::from(header.height);
         let stored = match &self.stopped {
             Some(stopped) if pixels >= LONG_PIXELS => {
@@ -99,8 +147,11 @@ impl Decoders {
             }
             _ => decode(data, header, &self.limits, &mut self.whole),
         }?;
+        if self.is_watching {
+            self.loss = Loss::of(data, header, stored, &self.whole);
+        }
         let line = header.width as usize * stored.size();
-        convert_rows(&self.whole, line, stored, region, &mut self.row, sink);
+        convert_rows(&self.whole, line, stored, region, mode, &mut self.row, sink);
         Ok(())
     }
 
@@ -181,21 +232,30 @@ fn apart(
     }
 }
 
-/// Hands the rows of `region` of a whole image, `line` bytes a row, to `sink`.
-pub fn convert_rows(whole: &[u8], line: usize, stored: Stored, region: Rect, row: &mut Vec<u8>, sink: &mut Sink<'_>) {
+/// Hands the rows of `region` of a whole image, `line` bytes a row, to `sink`, as pixels of `mode`.
+pub fn convert_rows(
+    whole: &[u8],
+    line: usize,
+    stored: Stored,
+    region: Rect,
+    mode: Mode,
+    row: &mut Vec<u8>,
+    sink: &mut Sink<'_>,
+) {
     let (first, bytes) = (region.x as usize * stored.size(), region.width as usize * stored.size());
-    if stored == Stored::Rgb8 && bytes == line {
+    let is_same = stored == mode.stored();
+    if is_same && bytes == line {
         let start = region.y as usize * line;
         sink(0, &whole[start..start + region.height as usize * line]);
         return;
     }
-    row.resize(region.width as usize * 3, 0);
+    row.resize(region.width as usize * mode.bytes(), 0);
     for index in 0..region.height {
         let part = &whole[(region.y + index) as usize * line + first..][..bytes];
-        if stored == Stored::Rgb8 {
+        if is_same {
             sink(index, part);
         } else {
-            to_rgb(stored, part, row);
+            convert(stored, mode, part, row);
             sink(index, row);
         }
     }
@@ -279,10 +339,15 @@ fn check_riff(data: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A compressed colour profile, which nothing uses, may claim any size; chunks are held as they lie in the file, and a row of pixels.
+/// What a PNG's decoder may allocate: a compressed colour profile, which nothing uses, may claim any size; chunks are held as they lie in the
+/// file, and a row of pixels.
+pub(super) fn png_bytes(data: &[u8], header: &Header) -> u64 {
+    (data.len() as u64 + u64::from(header.width) * 8) * 4 + (64 << 20)
+}
+
 fn png_limits(data: &[u8], header: &Header) -> Allocations {
     let mut limits = Allocations::no_limits();
-    limits.max_alloc = Some((data.len() as u64 + u64::from(header.width) * 8) * 4 + (64 << 20));
+    limits.max_alloc = Some(png_bytes(data, header));
     limits
 }
 

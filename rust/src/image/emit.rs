@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 
+use super::mode::Mode;
 use super::resample::Planes;
 use super::simd::Level;
 
@@ -10,6 +11,8 @@ use super::simd::Level;
 pub enum Dtype {
     /// The pixel's byte as it is.
     Uint8,
+    /// The pixel's 16 bits as they are.
+    Uint16,
     /// IEEE half precision.
     Float16,
     /// The upper half of a float32, rounded to the nearest even.
@@ -24,7 +27,7 @@ impl Dtype {
     pub const fn size(self) -> usize {
         match self {
             Self::Uint8 => 1,
-            Self::Float16 | Self::Bfloat16 => 2,
+            Self::Uint16 | Self::Float16 | Self::Bfloat16 => 2,
             Self::Float32 => 4,
         }
     }
@@ -46,24 +49,27 @@ pub struct Format {
     pub height: u32,
     /// Columns.
     pub width: u32,
-    /// 3, or 1 to keep only the first.
+    /// Numbers of a pixel: 1 to 4.
     pub channels: usize,
+    /// Whether a number comes as two bytes, each in a plane of its own; of one channel.
+    pub is_wide: bool,
     /// Of every number.
     pub dtype: Dtype,
     /// Of the axes.
     pub layout: Layout,
-    /// A float is byte × scale + bias, by channel, in float32; bytes stay as they are.
-    pub scale: [f32; 3],
+    /// A float is number × scale + bias, by channel, in float32; bytes stay as they are.
+    pub scale: [f32; 4],
     /// See `scale`.
-    pub bias: [f32; 3],
+    pub bias: [f32; 4],
 }
 
 impl Format {
-    /// Interleaved RGB8 of the given width and height.
+    /// Interleaved pixels of a mode, of the given width and height.
     #[must_use]
-    pub const fn rgb8(width: u32, height: u32) -> Self {
-        let (dtype, layout) = (Dtype::Uint8, Layout::Nhwc);
-        Self { height, width, channels: 3, dtype, layout, scale: [1.0; 3], bias: [0.0; 3] }
+    pub const fn pixels(mode: Mode, width: u32, height: u32) -> Self {
+        let dtype = if mode.is_wide() { Dtype::Uint16 } else { Dtype::Uint8 };
+        let (channels, is_wide) = (mode.channels(), mode.is_wide());
+        Self { height, width, channels, is_wide, dtype, layout: Layout::Nhwc, scale: [1.0; 4], bias: [0.0; 4] }
     }
 
     /// Bytes of one image.
@@ -73,7 +79,7 @@ impl Format {
     }
 }
 
-/// Numbers after which the pattern of an affine repeats: a multiple of 3 channels and of 8 lanes.
+/// Numbers after which the pattern of an affine repeats: a multiple of 2, 3 and 4 channels, and of 8 lanes.
 pub const PERIOD: usize = 24;
 
 /// A scale and bias for each of a repeating run of numbers.
@@ -101,8 +107,8 @@ impl Affine {
 
     fn interleaved(format: &Format) -> Self {
         Self {
-            scale: std::array::from_fn(|place| format.scale[place % 3]),
-            bias: std::array::from_fn(|place| format.bias[place % 3]),
+            scale: std::array::from_fn(|place| format.scale[place % format.channels]),
+            bias: std::array::from_fn(|place| format.bias[place % format.channels]),
         }
     }
 }
@@ -112,7 +118,7 @@ impl Affine {
 pub struct Emitter {
     level: Level,
     format: Format,
-    affine: [Affine; 3],
+    affine: [Affine; 4],
     interleaved: Vec<u8>,
     past_caches: bool,
 }
@@ -121,8 +127,8 @@ impl Emitter {
     /// An emitter for `format` that uses the given instructions.
     #[must_use]
     pub fn new(level: Level, format: Format) -> Self {
-        let affine = if format.layout == Layout::Nhwc && format.channels == 3 {
-            [Affine::interleaved(&format); 3]
+        let affine = if format.layout == Layout::Nhwc && format.channels > 1 {
+            [Affine::interleaved(&format); 4]
         } else {
             std::array::from_fn(|channel| Affine::one(&format, channel))
         };
@@ -151,6 +157,12 @@ impl Emitter {
     pub fn store(&mut self, row: u32, planes: Planes<'_>, image: &mut [u8]) {
         let Format { height, width, channels, dtype, layout, .. } = self.format;
         let (row, height, plane_bytes) = (row as usize, height as usize, width as usize * dtype.size());
+        if self.format.is_wide {
+            let bytes = planes.plane(0).iter().zip(planes.plane(1));
+            let values = bytes.map(|(&first, &second)| u16::from_ne_bytes([first, second]));
+            convert_wide(values, &self.affine[0], dtype, &mut image[row * plane_bytes..][..plane_bytes]);
+            return;
+        }
         if layout == Layout::Nchw || channels == 1 {
             for channel in 0..channels {
                 let out = &mut image[(channel * height + row) * plane_bytes..][..plane_bytes];
@@ -158,12 +170,12 @@ impl Emitter {
             }
             return;
         }
-        let out = &mut image[row * 3 * plane_bytes..][..3 * plane_bytes];
+        let out = &mut image[row * channels * plane_bytes..][..channels * plane_bytes];
         if dtype == Dtype::Uint8 {
-            self.level.interleave(planes, out);
+            self.level.interleave(planes, channels, out);
         } else {
-            self.interleaved.resize(3 * planes.width, 0);
-            self.level.interleave(planes, &mut self.interleaved);
+            self.interleaved.resize(channels * planes.width, 0);
+            self.level.interleave(planes, channels, &mut self.interleaved);
             self.level.convert(&self.interleaved, &self.affine[0], dtype, self.past_caches, out);
         }
     }
@@ -173,6 +185,7 @@ impl Emitter {
 pub fn convert(bytes: &[u8], affine: &Affine, dtype: Dtype, out: &mut [u8]) {
     match dtype {
         Dtype::Uint8 => out.copy_from_slice(bytes),
+        Dtype::Uint16 => store(bytes, affine, out, |value| (value as u16).to_ne_bytes()),
         Dtype::Float16 => store(bytes, affine, out, |value| f16::from_f32(value).to_ne_bytes()),
         Dtype::Bfloat16 => store(bytes, affine, out, |value| bf16::from_f32(value).to_ne_bytes()),
         Dtype::Float32 => store(bytes, affine, out, f32::to_ne_bytes),
@@ -185,6 +198,31 @@ fn store<const SIZE: usize>(bytes: &[u8], affine: &Affine, out: &mut [u8], encod
         for (place, (&byte, number)) in bytes.iter().zip(numbers).enumerate() {
             *number = encode(f32::from(byte) * affine.scale[place] + affine.bias[place]);
         }
+    }
+}
+
+/// Numbers of 16 bits to numbers of `dtype`.
+fn convert_wide(values: impl Iterator<Item = u16>, affine: &Affine, dtype: Dtype, out: &mut [u8]) {
+    let (scale, bias) = (affine.scale[0], affine.bias[0]);
+    let values = values.map(|value| (value, f32::from(value) * scale + bias));
+    match dtype {
+        Dtype::Uint8 => out.iter_mut().zip(values).for_each(|(out, (value, _))| *out = (value >> 8) as u8),
+        Dtype::Uint16 => put(out, values.map(|(value, _)| value.to_ne_bytes())),
+        Dtype::Float16 => put(out, values.map(|(_, value)| f16::from_f32(value).to_ne_bytes())),
+        Dtype::Bfloat16 => put(out, values.map(|(_, value)| bf16::from_f32(value).to_ne_bytes())),
+        Dtype::Float32 => put(out, values.map(|(_, value)| value.to_ne_bytes())),
+    }
+}
+
+fn put<const SIZE: usize>(out: &mut [u8], values: impl Iterator<Item = [u8; SIZE]>) {
+    out.as_chunks_mut::<SIZE>().0.iter_mut().zip(values).for_each(|(out, value)| *out = value);
+}
+
+/// Planes to interleaved pixels of so many bytes.
+pub fn interleave_any(planes: Planes<'_>, channels: usize, out: &mut [u8]) {
+    for channel in 0..channels {
+        let places = out.iter_mut().skip(channel).step_by(channels);
+        places.zip(planes.plane(channel)).for_each(|(out, &byte)| *out = byte);
     }
 }
 

@@ -33,6 +33,7 @@ pub fn convert(_: Token, bytes: &[u8], affine: &Affine, dtype: Dtype, past_cache
     unsafe {
         match dtype {
             Dtype::Uint8 => front.copy_from_slice(&bytes[..whole]),
+            Dtype::Uint16 => convert_plain(&bytes[..whole], affine, dtype, front),
             Dtype::Float16 => whole_eights::<FLOAT16, 16>(&bytes[..whole], affine, front),
             Dtype::Bfloat16 => whole_eights::<BFLOAT16, 16>(&bytes[..whole], affine, front),
             Dtype::Float32 if past_caches => whole_eights::<FLOAT32_PAST_CACHES, 32>(&bytes[..whole], affine, front),

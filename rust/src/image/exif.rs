@@ -4,6 +4,7 @@ use super::decode::Decoders;
 use super::fault::Fault;
 use super::header::{Header, Kind, jpeg_segments};
 use super::limits::zeroed;
+use super::mode::Mode;
 use crate::geometry::Rect;
 
 const ORIENTATION: u16 = 0x0112;
@@ -23,7 +24,7 @@ pub fn orientation(data: &[u8], kind: Kind) -> u8 {
 }
 
 /// A PNG's chunks: (name, contents).
-fn png_chunks(data: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+pub(super) fn png_chunks(data: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     let mut at = 8;
     std::iter::from_fn(move || {
         let length = u32::from_be_bytes(*data.get(at..)?.first_chunk()?) as usize;
@@ -74,7 +75,7 @@ pub const fn turned_size(size: (u32, u32), orientation: u8) -> (u32, u32) {
     if orientation >= 5 { (size.1, size.0) } else { size }
 }
 
-/// Decodes the whole image into `out` as RGB8, turned; returns its width and height.
+/// Decodes the whole image into `out` as pixels of `mode`, turned; returns its width and height.
 ///
 /// # Errors
 /// If the image cannot be decoded.
@@ -83,16 +84,33 @@ pub fn turned(
     data: &[u8],
     header: &Header,
     orientation: u8,
+    mode: Mode,
+    out: &mut Vec<u8>,
+) -> Result<(u32, u32), Fault> {
+    match mode.bytes() {
+        1 => turned_by::<1>(decoders, data, header, orientation, mode, out),
+        2 => turned_by::<2>(decoders, data, header, orientation, mode, out),
+        3 => turned_by::<3>(decoders, data, header, orientation, mode, out),
+        _ => turned_by::<4>(decoders, data, header, orientation, mode, out),
+    }
+}
+
+fn turned_by<const BYTES: usize>(
+    decoders: &mut Decoders,
+    data: &[u8],
+    header: &Header,
+    orientation: u8,
+    mode: Mode,
     out: &mut Vec<u8>,
 ) -> Result<(u32, u32), Fault> {
     let (width, height) = (header.width as usize, header.height as usize);
     let size = turned_size((header.width, header.height), orientation);
-    zeroed(out, width * height * 3)?;
+    zeroed(out, width * height * BYTES)?;
     let line = size.0 as usize;
     let region = Rect { x: 0, y: 0, width: header.width, height: header.height };
-    decoders.rows(data, header, None, region, &mut |first, rows| {
-        for (y, row) in (first as usize..).zip(rows.chunks_exact(width * 3)) {
-            for (x, pixel) in row.as_chunks::<3>().0.iter().enumerate() {
+    decoders.rows(data, header, None, region, mode, &mut |first, rows| {
+        for (y, row) in (first as usize..).zip(rows.chunks_exact(width * BYTES)) {
+            for (x, pixel) in row.as_chunks::<BYTES>().0.iter().enumerate() {
                 let (right, bottom) = (width - 1 - x, height - 1 - y);
                 let (column, row) = match orientation {
                     2 => (right, y),
@@ -104,7 +122,7 @@ pub fn turned(
                     8 => (y, right),
                     _ => (x, y),
                 };
-                out[(row * line + column) * 3..][..3].copy_from_slice(pixel);
+                out[(row * line + column) * BYTES..][..BYTES].copy_from_slice(pixel);
             }
         }
     })?;

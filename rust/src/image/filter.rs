@@ -9,12 +9,22 @@ use super::samples::Samples;
 /// The shape of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Filter {
-    /// The pixel whose area holds the output pixel's centre.
+    /// The pixel whose area holds the output pixel's centre, as Pillow finds it.
     Nearest,
+    /// The same, as `torch.nn.functional.interpolate` finds it by "nearest-exact": another pixel where rounding decides.
+    NearestExact,
     /// A triangle, two source pixels wide.
     Bilinear,
     /// Keys' cubic, four source pixels wide; a = -0.5 with antialiasing (Pillow), -0.75 without (torch).
     Bicubic,
+}
+
+impl Filter {
+    /// Whether each pixel of the result is one of the source.
+    #[must_use]
+    pub const fn is_nearest(self) -> bool {
+        matches!(self, Self::Nearest | Self::NearestExact)
+    }
 }
 
 /// A filter, and whether it widens when the image shrinks.
@@ -84,10 +94,37 @@ pub(super) fn cubic(x: f64, a: f64) -> f64 {
 impl Axis {
     /// Computes the weights of `task`; `source` and `target` must not be 0.
     pub fn compute(&mut self, task: &AxisTask, scaling: Scaling) {
-        if scaling.filter == Filter::Nearest || task.source == task.target {
-            return self.nearest(task, f64::from(task.source) / f64::from(task.target));
+        if scaling.filter.is_nearest() || task.source == task.target {
+            return self.nearest(task, scaling.filter);
         }
         self.compute_placed(task, scaling, 0, Samples { count: task.source, times: 1, triangle: false });
+    }
+
+    /// As [`Self::compute`]; returns the weights as they are before they are rounded, [`Self::taps`] for each output pixel.
+    pub fn compute_exact(&mut self, task: &AxisTask, scaling: Scaling) -> Vec<f64> {
+        self.compute(task, Scaling { filter: Filter::Nearest, ..scaling });
+        if scaling.filter.is_nearest() || task.source == task.target {
+            return vec![1.0; self.len()];
+        }
+        let placed = (0, Samples { count: task.source, times: 1, triangle: false });
+        let scale = f64::from(task.source) / f64::from(task.target);
+        let widening = if scaling.antialias { scale.max(1.0) } else { 1.0 };
+        match (scaling.filter, scaling.antialias) {
+            (Filter::Bicubic, true) => self.weigh_any(task, placed, widening, 2.0, true, |x| cubic(x, -0.5)),
+            (Filter::Bicubic, false) => self.weigh_any(task, placed, 1.0, 2.0, false, |x| cubic(x, -0.75)),
+            _ => self.weigh_any(task, placed, widening, 1.0, scaling.antialias, triangle),
+        }
+        let (one, room) = (f64::from(1_u32 << self.precision), self.raw.len() / self.len());
+        let mut weights = vec![0.0; self.taps * self.len()];
+        for (index, (weights, raw)) in weights.chunks_exact_mut(self.taps).zip(self.raw.chunks_exact(room)).enumerate()
+        {
+            let weights = &mut weights[..self.lengths[index] as usize];
+            weights.iter_mut().zip(raw).for_each(|(weight, raw)| *weight = raw / one);
+            if task.mirrored {
+                weights.reverse();
+            }
+        }
+        weights
     }
 
     /// Computes the weights of `samples`, for a source that begins at pixel `start` of those which they make. Not for the filter
@@ -164,14 +201,16 @@ impl Axis {
         self.fine.clear();
     }
 
-    fn nearest(&mut self, task: &AxisTask, scale: f64) {
+    fn nearest(&mut self, task: &AxisTask, filter: Filter) {
         self.clear(1);
         (self.precision, self.fine_bits) = (14, 0);
+        let scale = f64::from(task.source) / f64::from(task.target);
         // Pillow adds up the steps (ImagingScaleAffine), which decides where a centre falls between two pixels.
         self.raw.clear();
         let mut centre = scale * 0.5;
-        for _ in 0..task.first + task.count {
-            self.raw.push(centre);
+        for index in 0..task.first + task.count {
+            let exact = || f64::from((index as f32 + 0.5) * (task.source as f32 / task.target as f32));
+            self.raw.push(if filter == Filter::NearestExact { exact() } else { centre });
             centre += scale;
         }
         for index in indices(task) {

@@ -66,13 +66,13 @@ impl Limits {
         try_memory(bytes.saturating_add(besides))
     }
 
-    /// Checks what the resize of a pass holds: its weights, and the rows that are combined.
+    /// Checks what the resize of a pass holds: its weights, and the rows of each plane that are combined.
     ///
     /// # Errors
     /// If that is above the limit of an image's bytes, or more than the process may have.
-    pub fn check_resize(&self, pass: &Pass) -> Result<(), Fault> {
+    pub fn check_resize(&self, pass: &Pass, planes: usize) -> Result<(), Fault> {
         let Some(task) = &pass.task else { return Ok(()) };
-        let bytes = resize_bytes(task);
+        let bytes = resize_bytes(task, planes);
         // Places of rows are numbers of 32 bits.
         let limit = self.image_bytes.min(u64::from(u32::MAX));
         if bytes <= limit as f64 {
@@ -159,13 +159,13 @@ fn plain_bmp_bits(data: &[u8]) -> u64 {
 }
 
 /// About as many bytes as a resize holds, at most.
-fn resize_bytes(task: &Task) -> f64 {
+fn resize_bytes(task: &Task, planes: usize) -> f64 {
     let Task { source, target, scaling, window, .. } = *task;
     let axis =
         |source, target, first, count| AxisTask { source, target, first, count, mirrored: false, reversed: false };
     let columns = axis(source.0, target.0, window.x, window.width);
     let rows = axis(source.1, target.1, window.y, window.height);
-    let ring = most_taps(&rows, scaling) * 3.0 * pitch_of(window.width as usize) as f64;
+    let ring = most_taps(&rows, scaling) * (planes * pitch_of(window.width as usize)) as f64;
     axis_bytes(&columns, scaling) + axis_bytes(&rows, scaling) + ring
 }
 
@@ -176,7 +176,7 @@ fn axis_bytes(task: &AxisTask, scaling: Scaling) -> f64 {
 /// At most so many pixels make one.
 fn most_taps(task: &AxisTask, scaling: Scaling) -> f64 {
     let half = match scaling.filter {
-        Filter::Nearest => return 1.0,
+        Filter::Nearest | Filter::NearestExact => return 1.0,
         Filter::Bilinear => 1.0,
         Filter::Bicubic => 2.0,
     };

@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod chain;
+pub mod contents;
 pub mod decode;
 pub mod emit;
 mod emit_avx2;
@@ -10,7 +11,9 @@ pub mod fault;
 mod few_taps;
 pub mod filter;
 pub mod header;
+pub mod indices;
 pub mod limits;
+pub mod mode;
 pub mod ops;
 pub mod pixels;
 pub mod planar;
@@ -24,3 +27,4 @@ pub mod simd;
 pub mod single;
 #[cfg(test)]
 mod tests;
+pub mod wide;

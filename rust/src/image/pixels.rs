@@ -1,10 +1,14 @@
-//! Stored pixels to RGB8, as Pillow's `convert("RGB")` does it: alpha is dropped, never blended.
+//! Stored pixels to those of a mode, as Pillow's `convert` does it: alpha is dropped, never blended.
+
+use super::mode::Mode;
 
 /// How the pixels of a decoded image are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// One byte.
     Grey8,
+    /// An index into a palette.
+    Index8,
     /// Grey and alpha.
     GreyAlpha8,
     /// Three bytes.
@@ -32,7 +36,7 @@ impl Stored {
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
-            Self::Grey8 => 1,
+            Self::Grey8 | Self::Index8 => 1,
             Self::GreyAlpha8 | Self::Grey16 => 2,
             Self::Rgb8 => 3,
             Self::Rgba8 | Self::GreyAlpha16Clipped | Self::GreyAlpha16 | Self::Cmyk | Self::Ycck => 4,
@@ -42,32 +46,69 @@ impl Stored {
     }
 }
 
-/// Converts whole pixels from `stored` to RGB8; both hold the same number of pixels.
-pub fn to_rgb(stored: Stored, from: &[u8], to: &mut [u8]) {
+/// Converts whole pixels from `stored` to `mode`; both hold the same number of pixels.
+pub fn convert(stored: Stored, mode: Mode, from: &[u8], to: &mut [u8]) {
+    match mode {
+        _ if stored == mode.stored() => to.copy_from_slice(from),
+        Mode::Rgb => each(stored, from, to, |rgb, _| rgb),
+        Mode::L | Mode::P => each(stored, from, to, |rgb, _| [luma(rgb)]),
+        Mode::La => each(stored, from, to, |rgb, alpha| [luma(rgb), alpha]),
+        Mode::Rgba => each(stored, from, to, |[r, g, b], alpha| [r, g, b, alpha]),
+        Mode::I16 => to_wide(stored, from, to),
+    }
+}
+
+/// Calls `make` with the red, green and blue of each pixel, and its alpha.
+#[inline(always)]
+fn each<const TO: usize>(stored: Stored, from: &[u8], to: &mut [u8], make: impl Fn([u8; 3], u8) -> [u8; TO]) {
     match stored {
-        Stored::Rgb8 => to.copy_from_slice(from),
-        Stored::Grey8 => convert(from, to, |[grey]| [grey; 3]),
-        Stored::GreyAlpha8 => convert(from, to, |[grey, _]| [grey; 3]),
-        Stored::Rgba8 => convert(from, to, |[r, g, b, _]| [r, g, b]),
-        Stored::Grey16 => convert(from, to, |[a, b]| [clipped([a, b]); 3]),
-        Stored::GreyAlpha16Clipped => convert(from, to, |[a, b, _, _]| [clipped([a, b]); 3]),
-        Stored::GreyAlpha16 => convert(from, to, |[a, b, _, _]| [upper([a, b]); 3]),
-        Stored::Rgb16 => {
-            convert(from, to, |p: [u8; 6]| [upper([p[0], p[1]]), upper([p[2], p[3]]), upper([p[4], p[5]])])
-        }
-        Stored::Rgba16 => {
-            convert(from, to, |p: [u8; 8]| [upper([p[0], p[1]]), upper([p[2], p[3]]), upper([p[4], p[5]])])
-        }
-        Stored::Cmyk => convert(from, to, |[c, m, y, k]| inked([c, m, y], k)),
-        Stored::Ycck => convert(from, to, |[y, b, r, k]| inked(ycc_to_cmy(y, b, r), k)),
+        Stored::Rgb8 => mapped(from, to, |rgb| make(rgb, 255)),
+        Stored::Grey8 | Stored::Index8 => mapped(from, to, |[grey]| make([grey; 3], 255)),
+        Stored::GreyAlpha8 => mapped(from, to, |[grey, alpha]| make([grey; 3], alpha)),
+        Stored::Rgba8 => mapped(from, to, |[r, g, b, alpha]| make([r, g, b], alpha)),
+        Stored::Grey16 => mapped(from, to, |value| make([clipped(value); 3], 255)),
+        Stored::GreyAlpha16Clipped => mapped(from, to, |[a, b, c, d]| make([clipped([a, b]); 3], upper([c, d]))),
+        Stored::GreyAlpha16 => mapped(from, to, |[a, b, c, d]| make([upper([a, b]); 3], upper([c, d]))),
+        Stored::Rgb16 => mapped(from, to, |p: [u8; 6]| make(uppers(p), 255)),
+        Stored::Rgba16 => mapped(from, to, |[a, b, c, d, e, f, g, h]| make(uppers([a, b, c, d, e, f]), upper([g, h]))),
+        Stored::Cmyk => mapped(from, to, |[c, m, y, k]| make(inked([c, m, y], k), 255)),
+        Stored::Ycck => mapped(from, to, |[y, b, r, k]| make(inked(ycc_to_cmy(y, b, r), k), 255)),
+    }
+}
+
+/// Grey of 16 bits: what has it keeps its numbers, and so do 8 bits; colours become their luma.
+fn to_wide(stored: Stored, from: &[u8], to: &mut [u8]) {
+    let of_colours =
+        |rgb: [[u8; 2]; 3]| (weighed(rgb.map(|value| u16::from_ne_bytes(value).into())) as u16).to_ne_bytes();
+    match stored {
+        Stored::GreyAlpha16Clipped | Stored::GreyAlpha16 => mapped(from, to, |[a, b, _, _]| [a, b]),
+        Stored::Rgb16 => mapped(from, to, |[a, b, c, d, e, f]| of_colours([[a, b], [c, d], [e, f]])),
+        Stored::Rgba16 => mapped(from, to, |[a, b, c, d, e, f, _, _]| of_colours([[a, b], [c, d], [e, f]])),
+        _ => each(stored, from, to, |rgb, _| u16::from(luma(rgb)).to_ne_bytes()),
     }
 }
 
 #[inline(always)]
-fn convert<const SIZE: usize>(from: &[u8], to: &mut [u8], pixel: impl Fn([u8; SIZE]) -> [u8; 3]) {
-    for (from, to) in from.as_chunks::<SIZE>().0.iter().zip(to.as_chunks_mut::<3>().0) {
+fn mapped<const FROM: usize, const TO: usize>(from: &[u8], to: &mut [u8], pixel: impl Fn([u8; FROM]) -> [u8; TO]) {
+    for (from, to) in from.as_chunks::<FROM>().0.iter().zip(to.as_chunks_mut::<TO>().0) {
         *to = pixel(*from);
     }
+}
+
+/// The luma of ITU-R BT.601, as Pillow's `convert("L")` rounds it.
+#[inline(always)]
+#[must_use]
+pub fn luma(rgb: [u8; 3]) -> u8 {
+    weighed(rgb.map(u32::from)) as u8
+}
+
+#[inline(always)]
+const fn weighed([red, green, blue]: [u32; 3]) -> u32 {
+    (19_595 * red + 38_470 * green + 7_471 * blue + 0x8000) >> 16
+}
+
+fn uppers([a, b, c, d, e, f]: [u8; 6]) -> [u8; 3] {
+    [upper([a, b]), upper([c, d]), upper([e, f])]
 }
 
 fn clipped(value: [u8; 2]) -> u8 {

@@ -8,7 +8,7 @@
 use super::chain::Pass;
 use super::decode::Decoders;
 use super::fault::Fault;
-use super::filter::{AxisTask, Filter};
+use super::filter::AxisTask;
 use super::resample::{Planes, Resampler, Source, Task, pitch_of};
 use super::samples::Samples;
 use super::simd::Level;
@@ -46,7 +46,7 @@ impl<'a> PlanarJpeg<'a> {
     /// Whether a pass over the image resizes its planes as they are stored: by a filter.
     #[must_use]
     pub fn resizes_components(&self, pass: &Pass) -> bool {
-        self.fast && pass.task.is_some_and(|task| task.scaling.filter != Filter::Nearest)
+        self.fast && pass.task.is_some_and(|task| !task.scaling.filter.is_nearest())
     }
 
     /// Hands the rows of `region` to `sink`, red, green and blue each by itself.

@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::chain::{Chain, Pass, Recolour};
+use super::contents::{self, Loss};
 use super::decode::{Counts, Decoders, KEEP_BYTES, Sink, convert_rows};
 use super::emit::{Emitter, Format};
 use super::exif;
 use super::fault::Fault;
-use super::header::{self, Kind};
+use super::header::{self, Header, Kind};
 use super::limits::{Limits, try_memory};
+use super::mode::Mode;
 use super::ops::Ops;
-use super::pixels::Stored;
 use super::planar::{PlanarJpeg, PlanarResampler};
 use super::resample::{Planes, Resampler, Source as Rows, pitch_of};
 use super::simd::Level;
+use super::wide::WideResampler;
 use crate::geometry::Rect;
 use crate::keys::{Rng, mix};
 
@@ -23,6 +25,10 @@ use crate::keys::{Rng, mix};
 pub struct Program {
     /// The operations with their numbers, which key their random choices.
     pub ops: Ops,
+    /// The pixels that ops work on: what files are decoded to.
+    pub mode: Mode,
+    /// Whether an encoded image must be such that `mode` holds it unchanged.
+    pub is_strict: bool,
     /// Whether an encoded image is turned as its EXIF orientation says.
     pub apply_exif: bool,
     /// Whether JPEGs' planes may be resized before their colours are converted.
@@ -45,14 +51,12 @@ pub enum Image<'a> {
         /// Places inside to start from (see `jpeg::EntryPoints`), made from the same bytes.
         entry_points: Option<&'a [u8]>,
     },
-    /// Pixels, row by row.
+    /// Pixels of the program's mode, row by row.
     Pixels {
         /// All of them.
         bytes: &'a [u8],
         /// Columns and rows.
         size: (u32, u32),
-        /// How they are stored.
-        stored: Stored,
     },
 }
 
@@ -71,6 +75,9 @@ struct Buffers {
     decoders: Decoders,
     resampler: Resampler,
     colours: Resampler,
+    planes: [Resampler; 3],
+    wide: WideResampler,
+    split: Vec<u8>,
     planar: PlanarResampler,
     row: Vec<u8>,
     bordered: Vec<u8>,
@@ -85,6 +92,9 @@ impl Worker {
             decoders: Decoders::default(),
             resampler: Resampler::new(level, Rows::Pixels),
             colours: Resampler::new(level, Rows::Planes(3)),
+            planes: [1, 2, 4].map(|planes| Resampler::new(level, Rows::Planes(planes))),
+            wide: WideResampler::default(),
+            split: Vec::new(),
             planar: PlanarResampler::new(level),
             row: Vec::new(),
             bordered: Vec::new(),
@@ -104,6 +114,16 @@ impl Worker {
             self.emitter = Emitter::new(self.level, format);
         }
         self.emitter.set_past_caches(past_caches);
+    }
+
+    /// Looks for what images lose as RGB from now on, or does not.
+    pub const fn watch(&mut self, is_watching: bool) {
+        self.buffers.decoders.is_watching = is_watching;
+    }
+
+    /// What the last image lost as RGB, if that was looked for.
+    pub const fn take_loss(&mut self) -> Option<Loss> {
+        self.buffers.decoders.loss.take()
     }
 
     /// Long images end early from now on, once `stopped` is set.
@@ -156,32 +176,33 @@ impl Program {
         out: &mut [u8],
     ) -> Result<(), Fault> {
         let (data, entry_points) = match image {
-            Image::Pixels { bytes, size, stored } => {
-                return self.transform(worker, size, key, sample, out, None, &mut |_, row, region, sink| {
-                    convert_rows(bytes, size.0 as usize * stored.size(), stored, region, row, sink);
-                    Ok(())
-                });
+            Image::Pixels { bytes, size } => {
+                return self.transform(worker, size, key, sample, out, None, &mut rows_of(bytes, size.0, self.mode));
             }
             Image::Encoded { data, entry_points } => (data, entry_points),
         };
         let header = header::read(data, self.limits.pixels)?;
+        if self.is_strict && contents::mode(data, &header)? != self.mode {
+            return Err(other_mode(data, &header, self.mode));
+        }
         worker.buffers.decoders.allow_truncated = self.allow_truncated;
         worker.buffers.decoders.limits = self.limits;
         let size = (header.width, header.height);
         let orientation = if self.apply_exif { exif::orientation(data, header.kind) } else { 1 };
         if orientation == 1 {
             let is_jpeg = header.kind == Kind::Jpeg;
-            let jpeg = if is_jpeg { PlanarJpeg::new(data, entry_points, size, self.fast) } else { None };
+            let jpeg = if is_jpeg && self.mode == Mode::Rgb {
+                PlanarJpeg::new(data, entry_points, size, self.fast)
+            } else {
+                None
+            };
             return self.transform(worker, size, key, sample, out, jpeg.as_ref(), &mut |decoders, _, region, sink| {
-                decoders.rows(data, &header, entry_points, region, sink)
+                decoders.rows(data, &header, entry_points, region, self.mode, sink)
             });
         }
         let mut oriented = std::mem::take(&mut worker.oriented);
-        let size = exif::turned(&mut worker.buffers.decoders, data, &header, orientation, &mut oriented)?;
-        let result = self.transform(worker, size, key, sample, out, None, &mut |_, row, region, sink| {
-            convert_rows(&oriented, size.0 as usize * 3, Stored::Rgb8, region, row, sink);
-            Ok(())
-        });
+        let size = exif::turned(&mut worker.buffers.decoders, data, &header, orientation, self.mode, &mut oriented)?;
+        let result = self.transform(worker, size, key, sample, out, None, &mut rows_of(&oriented, size.0, self.mode));
         if oriented.capacity() <= KEEP_BYTES {
             worker.oriented = oriented;
         }
@@ -200,20 +221,28 @@ impl Program {
         source: &mut Source<'_>,
     ) -> Result<(), Fault> {
         let mut passes = self.passes(size, key, sample)?;
-        passes.iter().try_for_each(|pass| self.limits.check_resize(pass))?;
+        passes.iter().try_for_each(|pass| self.limits.check_resize(pass, self.mode.bytes()))?;
         let last = passes.pop().expect("a chain has at least one pass");
         self.check_size(size, last.size)?;
-        let mut held: Option<(Vec<u8>, usize)> = None;
+        let mut held: Option<(Vec<u8>, u32)> = None;
         for pass in &passes {
-            let format = Format::rgb8(pass.size.0, pass.size.1);
+            let format = Format::pixels(self.mode, pass.size.0, pass.size.1);
             try_memory(format.bytes() as u64)?;
             let (mut emitter, mut next) = (Emitter::new(worker.level, format), vec![0; format.bytes()]);
             let jpeg = jpeg.filter(|_| held.is_none());
-            worker.buffers.pass(&mut emitter, pass, &mut next, jpeg, &mut from_held(held.as_ref(), source))?;
-            held = Some((next, pass.size.0 as usize * 3));
+            worker.buffers.pass(
+                self.mode,
+                &mut emitter,
+                pass,
+                &mut next,
+                jpeg,
+                &mut from_held(held.as_ref(), self.mode, source),
+            )?;
+            held = Some((next, pass.size.0));
         }
         let jpeg = jpeg.filter(|_| held.is_none());
-        worker.buffers.pass(&mut worker.emitter, &last, out, jpeg, &mut from_held(held.as_ref(), source))
+        let mut rows = from_held(held.as_ref(), self.mode, source);
+        worker.buffers.pass(self.mode, &mut worker.emitter, &last, out, jpeg, &mut rows)
     }
 
     fn check_size(&self, from: (u32, u32), to: (u32, u32)) -> Result<(), Fault> {
@@ -231,41 +260,66 @@ impl Program {
     }
 }
 
+/// Hands over rows of pixels of `mode` that are in memory, `width` of them in each.
+fn rows_of<'a>(
+    bytes: &'a [u8],
+    width: u32,
+    mode: Mode,
+) -> impl FnMut(&mut Decoders, &mut Vec<u8>, Rect, &mut Sink<'_>) -> Result<(), Fault> + 'a {
+    move |_, row, region, sink| {
+        convert_rows(bytes, width as usize * mode.bytes(), mode.stored(), region, mode, row, sink);
+        Ok(())
+    }
+}
+
 /// The rows of the intermediate image where there is one, of the source where there is none yet.
 fn from_held<'a>(
-    held: Option<&'a (Vec<u8>, usize)>,
+    held: Option<&'a (Vec<u8>, u32)>,
+    mode: Mode,
     source: &'a mut Source<'_>,
 ) -> impl FnMut(&mut Decoders, &mut Vec<u8>, Rect, &mut Sink<'_>) -> Result<(), Fault> + 'a {
     move |decoders, row, region, sink| match held {
         None => source(decoders, row, region, sink),
-        Some((bytes, line)) => {
-            convert_rows(bytes, *line, Stored::Rgb8, region, row, sink);
-            Ok(())
-        }
+        Some((bytes, width)) => rows_of(bytes, *width, mode)(decoders, row, region, sink),
     }
+}
+
+/// The complaint about an image of another mode than the first one's.
+fn other_mode(data: &[u8], header: &Header, wanted: Mode) -> Fault {
+    Fault::new(
+        format!("{}, in a column whose first image is {:?} unchanged", contents::in_words(data, header), wanted.name()),
+        format!("say Decode(mode={:?}) for all of them, or another mode than \"unchanged\"", wanted.name()),
+    )
 }
 
 impl Buffers {
     /// One pass from `source`, or from the planes of `jpeg` where that suits, into `out`, a whole image of the emitter's format.
+    #[expect(clippy::too_many_arguments, reason = "what is read, what is written and how, each of another kind")]
     fn pass(
         &mut self,
+        mode: Mode,
         emitter: &mut Emitter,
         pass: &Pass,
         out: &mut [u8],
         jpeg: Option<&PlanarJpeg<'_>>,
         source: &mut Source<'_>,
     ) -> Result<(), Fault> {
-        let Self { decoders, resampler, colours, planar, row, bordered, coloured } = self;
+        let Self { decoders, resampler, colours, planes: by_plane, wide, split, planar, row, bordered, coloured } =
+            self;
         let inside = pass.task.map_or((0, 0), |task| (task.window.width, task.window.height));
         let is_bordered = inside != pass.size;
         if is_bordered {
-            blank(emitter, pass.size, bordered, out);
+            blank(emitter, mode.bytes(), pass.size, bordered, out);
         }
         let Some(task) = pass.task else { return Ok(()) };
         let mut emit = |index: u32, planes: Planes<'_>| {
-            let planes = if pass.colours.is_empty() { planes } else { recoloured(planes, &pass.colours, coloured) };
+            let planes = if pass.colours.is_empty() || mode != Mode::Rgb {
+                planes
+            } else {
+                recoloured(planes, &pass.colours, coloured)
+            };
             if is_bordered {
-                emitter.store(index + pass.offset.1, place(planes, pass, bordered), out);
+                emitter.store(index + pass.offset.1, place(planes, mode.bytes(), pass, bordered), out);
             } else {
                 emitter.store(index, planes, out);
             }
@@ -273,26 +327,53 @@ impl Buffers {
         if let Some(jpeg) = jpeg.filter(|jpeg| jpeg.resizes_components(pass)) {
             return planar.run(decoders, jpeg, pass.crop, &task, &mut emit);
         }
-        let resampler = if jpeg.is_some() { colours } else { resampler };
-        let region = resampler.start(&task);
-        let region = Rect { x: region.x + pass.crop.x, y: region.y + pass.crop.y, ..region };
-        match jpeg {
-            Some(jpeg) => jpeg.colours(decoders, region, &mut |rows| resampler.push_planes(rows, &mut emit))?,
-            None => source(decoders, row, region, &mut |_, rows| resampler.push(rows, &mut emit))?,
+        if mode.is_wide() && !task.scaling.filter.is_nearest() && task.source != task.target {
+            let region = within(wide.start(&task), pass.crop);
+            source(decoders, row, region, &mut |_, rows| wide.push(rows, &mut emit))?;
+            return complete(wide.is_complete());
         }
-        if resampler.is_complete() {
-            Ok(())
-        } else {
-            Err(Fault::damaged("an image with fewer rows than its header states"))
+        let resampler = match mode.bytes() {
+            3 if jpeg.is_some() => colours,
+            3 => resampler,
+            planes => &mut by_plane[planes / 2],
+        };
+        let region = within(resampler.start(&task), pass.crop);
+        match (jpeg, mode.bytes()) {
+            (Some(jpeg), _) => jpeg.colours(decoders, region, &mut |rows| resampler.push_planes(&rows, &mut emit))?,
+            (None, 1 | 3) => source(decoders, row, region, &mut |_, rows| resampler.push(rows, &mut emit))?,
+            (None, planes) => source(decoders, row, region, &mut |_, rows| {
+                for row in rows.chunks_exact(planes * region.width as usize) {
+                    resampler.push_planes(&planes_of(row, planes, split)[..planes], &mut emit);
+                }
+            })?,
         }
+        complete(resampler.is_complete())
     }
 }
 
+fn within(region: Rect, crop: Rect) -> Rect {
+    Rect { x: region.x + crop.x, y: region.y + crop.y, ..region }
+}
+
+fn complete(is_complete: bool) -> Result<(), Fault> {
+    if is_complete { Ok(()) } else { Err(Fault::damaged("an image with fewer rows than its header states")) }
+}
+
+/// A row of pixels of so many bytes, 2 or 4, as planes; those that there are not are empty.
+fn planes_of<'a>(row: &[u8], planes: usize, split: &'a mut Vec<u8>) -> [&'a [u8]; 4] {
+    let width = row.len() / planes;
+    split.resize(row.len(), 0);
+    for (index, plane) in split.chunks_exact_mut(width).enumerate() {
+        plane.iter_mut().zip(row[index..].iter().step_by(planes)).for_each(|(to, &from)| *to = from);
+    }
+    std::array::from_fn(|index| split.get(index * width..(index + 1) * width).unwrap_or_default())
+}
+
 /// Stores zeros everywhere, and leaves a row of zeros in `bordered`.
-fn blank(emitter: &mut Emitter, size: (u32, u32), bordered: &mut Vec<u8>, out: &mut [u8]) {
+fn blank(emitter: &mut Emitter, planes: usize, size: (u32, u32), bordered: &mut Vec<u8>, out: &mut [u8]) {
     let width = size.0 as usize;
     bordered.clear();
-    bordered.resize(3 * pitch_of(width), 0);
+    bordered.resize(planes * pitch_of(width), 0);
     for row in 0..size.1 {
         emitter.store(row, Planes { bytes: bordered, pitch: pitch_of(width), width }, out);
     }
@@ -313,10 +394,10 @@ fn recoloured<'a>(planes: Planes<'_>, colours: &[Arc<dyn Recolour>], rows: &'a m
 }
 
 /// Puts a row at its place between zeros.
-fn place<'a>(planes: Planes<'_>, pass: &Pass, bordered: &'a mut [u8]) -> Planes<'a> {
+fn place<'a>(planes: Planes<'_>, channels: usize, pass: &Pass, bordered: &'a mut [u8]) -> Planes<'a> {
     let (width, offset) = (pass.size.0 as usize, pass.offset.0 as usize);
     let pitch = pitch_of(width);
-    for channel in 0..3 {
+    for channel in 0..channels {
         bordered[channel * pitch + offset..][..planes.width].copy_from_slice(planes.plane(channel));
     }
     Planes { bytes: bordered, pitch, width }

@@ -33,7 +33,7 @@ pub struct Task {
 pub enum Source {
     /// Rows of interleaved RGB8.
     Pixels,
-    /// So many planes, three at most, of one byte a pixel.
+    /// So many planes, four at most, of one byte a pixel.
     Planes(usize),
 }
 
@@ -47,10 +47,10 @@ impl Source {
     }
 }
 
-/// One row of the result: three planes of one byte a pixel, `pitch` bytes apart.
+/// One row of the result: planes of one byte a pixel, up to four, `pitch` bytes apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Planes<'a> {
-    /// Red, green and blue.
+    /// Red, green and blue, or what a pixel's bytes are.
     pub bytes: &'a [u8],
     /// Bytes from one plane to the next.
     pub pitch: usize,
@@ -93,7 +93,7 @@ pub struct Resampler {
     places: Vec<u32>,
     output: Vec<u8>,
     /// Rows of each plane that were taken (interleaved ones: of the first).
-    taken: [usize; 3],
+    taken: [usize; 4],
     next: usize,
 }
 
@@ -117,7 +117,7 @@ impl Resampler {
             padded: Vec::new(),
             places: Vec::new(),
             output: Vec::new(),
-            taken: [0; 3],
+            taken: [0; 4],
             next: 0,
         }
     }
@@ -178,7 +178,7 @@ impl Resampler {
         self.ring_rows = self.vertical.taps + ahead;
         self.ring.resize(self.ring_rows * self.row_pitch(), 0);
         self.output.resize(self.row_pitch(), 0);
-        (self.taken, self.next) = ([0; 3], 0);
+        (self.taken, self.next) = ([0; 4], 0);
         Rect { x, y, width, height }
     }
 
@@ -195,9 +195,9 @@ impl Resampler {
         }
     }
 
-    /// Takes the region's next row of each of three planes, and hands over as [`Self::push`].
-    pub fn push_planes(&mut self, rows: [&[u8]; 3], emit: &mut dyn FnMut(u32, Planes<'_>)) {
-        for (plane, row) in rows.into_iter().enumerate() {
+    /// Takes the region's next row of each plane, and hands over as [`Self::push`].
+    pub fn push_planes(&mut self, rows: &[&[u8]], emit: &mut dyn FnMut(u32, Planes<'_>)) {
+        for (plane, row) in rows.iter().enumerate() {
             self.take(plane, row);
         }
         self.emit(emit);

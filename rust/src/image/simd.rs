@@ -118,9 +118,10 @@ impl Level {
         crate::jpeg::ycc_to_rgb(planes, self == Self::Scalar);
     }
 
-    /// Planes to pixels; `out` holds exactly three bytes a pixel.
-    pub fn interleave(self, planes: Planes<'_>, out: &mut [u8]) {
+    /// Planes to pixels; `out` holds exactly `channels` bytes a pixel.
+    pub fn interleave(self, planes: Planes<'_>, channels: usize, out: &mut [u8]) {
         match self {
+            _ if channels != 3 => emit::interleave_any(planes, channels, out),
             Self::Scalar => emit::interleave(planes, out),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(token) => emit_avx2::interleave(token, planes, out),

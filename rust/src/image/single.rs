@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::batch::panicked;
+use super::contents;
 use super::decode::Decoders;
 use super::exif;
 use super::fault::Fault;
 use super::header;
 use super::limits::{Limits, try_memory};
+use super::mode::Mode;
 use super::program::Program;
 use crate::geometry::Rect;
 
@@ -27,26 +29,34 @@ pub fn info(data: &[u8], apply_exif: bool) -> Result<(u32, u32, &'static str), F
     Ok((width, height, header.kind.name()))
 }
 
-/// Width and height, and the interleaved RGB8 pixels.
+/// The mode that holds an encoded image unchanged.
+///
+/// # Errors
+/// If the bytes are not an image, or no mode holds it.
+pub fn mode(data: &[u8]) -> Result<Mode, Fault> {
+    contents::mode(data, &header::read(data, u64::MAX)?)
+}
+
+/// Width and height, and the interleaved pixels of `mode`.
 ///
 /// # Errors
 /// If the bytes are not a valid image, or one above the limit.
-pub fn decode(data: &[u8], apply_exif: bool, limits: Limits) -> Result<((u32, u32), Vec<u8>), Fault> {
+pub fn decode(data: &[u8], mode: Mode, apply_exif: bool, limits: Limits) -> Result<((u32, u32), Vec<u8>), Fault> {
     let whole = || {
         let header = header::read(data, limits.pixels)?;
         let orientation = if apply_exif { exif::orientation(data, header.kind) } else { 1 };
         // Taken, not borrowed: a decoder that panics is not used again.
         let mut decoders = DECODERS.take().unwrap_or_default();
-        decoders.limits = limits;
+        (decoders.limits, decoders.is_watching) = (limits, false);
         let (mut size, mut pixels) = ((header.width, header.height), Vec::new());
         let result = if orientation == 1 {
             let region = Rect { x: 0, y: 0, width: size.0, height: size.1 };
-            let bytes = size.0 as usize * size.1 as usize * 3;
+            let bytes = size.0 as usize * size.1 as usize * mode.bytes();
             try_memory(bytes as u64)?;
             pixels.reserve_exact(bytes);
-            decoders.rows(data, &header, None, region, &mut |_, rows| pixels.extend_from_slice(rows))
+            decoders.rows(data, &header, None, region, mode, &mut |_, rows| pixels.extend_from_slice(rows))
         } else {
-            exif::turned(&mut decoders, data, &header, orientation, &mut pixels).map(|turned| size = turned)
+            exif::turned(&mut decoders, data, &header, orientation, mode, &mut pixels).map(|turned| size = turned)
         };
         DECODERS.set(Some(decoders));
         result.map(|()| (size, pixels))

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::chain::{Chain, Window};
 use super::emit::{Dtype, Emitter, Format, Layout};
 use super::filter::{Filter, Scaling};
+use super::mode::Mode;
 use super::resample::{Resampler, Source, Task};
 use super::simd::Level;
 use crate::geometry::Rect;
@@ -19,7 +20,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 /// Resizes with rows pushed `chunk` at a time; interleaved RGB8 of the window.
 fn resized(level: Level, pixels: &[u8], task: &Task, chunk: usize) -> Vec<u8> {
     let mut resampler = Resampler::new(level, Source::Pixels);
-    let format = Format::rgb8(task.window.width, task.window.height);
+    let format = Format::pixels(Mode::Rgb, task.window.width, task.window.height);
     let (mut emitter, mut out) = (Emitter::new(level, format), vec![0; format.bytes()]);
     let region = resampler.start(task);
     let mut rows = Vec::new();
@@ -68,7 +69,7 @@ prop_compose! {
         target in (1_u32..90, 1_u32..90),
         corner in (0.0..1.0, 0.0..1.0),
         share in (0.0..1.0, 0.0..1.0),
-        filter in prop_oneof![Just(Filter::Nearest), Just(Filter::Bilinear), Just(Filter::Bicubic)],
+        filter in prop_oneof![Just(Filter::Nearest), Just(Filter::NearestExact), Just(Filter::Bilinear), Just(Filter::Bicubic)],
         antialias: bool,
         mirrored: (bool, bool),
         reversed: (bool, bool),
@@ -128,15 +129,15 @@ proptest! {
         width in 1_u32..80,
         dtype in prop_oneof![Just(Dtype::Uint8), Just(Dtype::Float16), Just(Dtype::Bfloat16), Just(Dtype::Float32)],
         nchw: bool,
-        channels in prop_oneof![Just(1_usize), Just(3)],
-        scale in prop::array::uniform3(-3.0_f32..3.0),
-        bias in prop::array::uniform3(-300.0_f32..300.0),
+        channels in 1_usize..5,
+        scale in prop::array::uniform4(-3.0_f32..3.0),
+        bias in prop::array::uniform4(-300.0_f32..300.0),
         seed: u64,
     ) {
         let layout = if nchw { Layout::Nchw } else { Layout::Nhwc };
-        let format = Format { height: 2, width, channels, dtype, layout, scale, bias };
+        let format = Format { height: 2, width, channels, is_wide: false, dtype, layout, scale, bias };
         let pitch = super::resample::pitch_of(width as usize);
-        let bytes = noise(seed, 3 * pitch);
+        let bytes = noise(seed, 4 * pitch);
         let store = |level: Level, past_caches: bool| {
             let mut room = vec![0; format.bytes() + 32];
             let first = room.as_ptr().align_offset(32);

@@ -54,7 +54,7 @@ from penstock.plan.tree import flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
 from penstock.source.protocol import Access
 from penstock.transform.function import name_of
-from penstock.transform.image import fuse
+from penstock.transform.image import as_first_is, fuse
 from penstock.transform.image.device import split
 
 #: Threads for a user's function: at first, since it may hold the interpreter, and where it waits for something else.
@@ -171,6 +171,8 @@ class NodeStages(ReadingStages):
         applied, draws, spec = {}, list[Draws](), None if branch.spec is None else dict(branch.spec)
         for (name, ops), draw in zip(node.ops, node.draws, strict=True):
             first = FirstImage(branch.leaf_of.get(name, branch.leaf), name, ops)
+            if spec is not None and not self.is_described:
+                ops = as_first_is(ops, first.mode)  # noqa: PLW2901  # the same, with a mode
             if spec is not None and node is self.on_device.transform and name not in self.on_device.excluded:
                 ops = self._host_ops(name, ops, spec[name], draw)  # noqa: PLW2901  # what is left of them
                 if not ops:

@@ -25,9 +25,9 @@ class NotKnown(Exception):
 def image_ops(transform: Any) -> tuple[ops.ImageOp, ...]:
     """The ops for a dataset's transform of RGB images, with the decoding; NotKnown where something has no native equivalent.
 
-    Of Compose([Resize((8, 8)), ToTensor()]) these are Decode(), Resize((8, 8)), ToDtype("float32", scale=True).
+    Of Compose([Resize((8, 8)), ToTensor()]) these are Decode("RGB"), Resize((8, 8)), ToDtype("float32", scale=True).
     """
-    found: list[ops.ImageOp] = [ops.Decode()]
+    found: list[ops.ImageOp] = [ops.Decode(mode="RGB")]  # as their loaders' convert("RGB")
     is_tensor = False
     for step in _flat(transform):
         name = _name(step)

@@ -4,7 +4,7 @@
 """
 
 from penstock.transform.image.colour import RandomGrayscale
-from penstock.transform.image.decode import Decode
+from penstock.transform.image.decode import Decode, loss_in_words
 from penstock.transform.image.geometry import (
     CenterCrop,
     RandomHorizontalFlip,
@@ -12,7 +12,7 @@ from penstock.transform.image.geometry import (
     RandomVerticalFlip,
     Resize,
 )
-from penstock.transform.image.kernel import ImageKernel, fuse, image_size
+from penstock.transform.image.kernel import ImageKernel, as_first_is, check_follows, fuse, image_size
 from penstock.transform.image.numbers import IMAGENET, Normalize, Statistics, ToDtype, ToLayout
 from penstock.transform.image.op import ImageOp
 
@@ -31,6 +31,9 @@ __all__ = [
     "Statistics",
     "ToDtype",
     "ToLayout",
+    "as_first_is",
+    "check_follows",
     "fuse",
     "image_size",
+    "loss_in_words",
 ]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.transform.image.op import PixelOp, check
+from penstock.core.errors import PlanError
+from penstock.transform.image.op import Chain, PixelOp, check
 
 
 @dataclass(frozen=True)
 class RandomGrayscale(PixelOp):
-    """The image in grey, with probability `p`: three equal channels, as Pillow's `convert("L")` computes them."""
+    """The image in grey, with probability `p`: three equal channels, as Pillow's `convert("L")` computes them.
+
+    Images of mode "L" are grey already, and stay.
+    """
 
     is_random = True
     drawn_by = ("p",)
@@ -19,3 +23,9 @@ class RandomGrayscale(PixelOp):
     def settle(self) -> None:
         """See `ImageOp`."""
         check(self, not isinstance(self.p, bool) and 0 <= self.p <= 1, "a probability from 0 to 1")
+
+    def extend(self, chain: Chain) -> Chain:
+        """The chain with this op at its end; PlanError for pixels that have no colours."""
+        if chain.mode not in ("RGB", "L"):
+            raise PlanError(f'{self}: works on colours, and the images are of mode "{chain.mode}"; leave it out')
+        return super().extend(chain)

@@ -1,18 +1,37 @@
-"""Decoding of image files."""
+"""Decoding of image files: to which pixels, and what is lost as RGB."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal, TypeAlias, cast
 
 from penstock.core.errors import PlanError
 from penstock.core.given import is_one_of
-from penstock.transform.image.op import Chain, ImageOp, check
+from penstock.transform.image.op import CHANNELS, Chain, ImageOp, Numbers, check
+
+Mode: TypeAlias = Literal["RGB", "L", "LA", "RGBA", "I16", "P", "unchanged"]
+
+
+class _NotSaid(str):
+    """A mode that the user did not write: where it loses something, there is a warning."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Decode(ImageOp):
-    """Decodes a JPEG, PNG, WebP, BMP or GIF (first frame) file to RGB pixels, like Pillow's `convert("RGB")`.
+    """Decodes a JPEG, PNG, WebP, BMP or GIF (first frame) file to pixels: RGB, unless `mode` says another kind.
+
+    mode: what the pixels are, with Pillow's names. A batch has shape (rows, channels, height, width), or with channels last after
+    `ToLayout("NHWC")`; grey and masks keep their one channel.
+
+    - "RGB": uint8, 3 channels, like Pillow's `convert("RGB")`: grey is repeated, alpha dropped, 16-bit colours lose their lower half, and
+      16-bit grey above 255 becomes 255. Unless you say it, an image that loses something that way is a warning, once for each column.
+    - "L": uint8, 1 channel: grey, of colours their luma (ITU-R BT.601), like Pillow's `convert("L")`.
+    - "LA", "RGBA": uint8, 2 or 4 channels: with alpha, 255 where the file has none.
+    - "I16": uint16, 1 channel: 16-bit grey as the file has it, as depth maps are. 8-bit grey keeps its numbers, colours become their luma.
+    - "P": uint8, 1 channel: the indices of an image with a palette (PNG, GIF, BMP), as masks of classes are. Others are an error.
+    - "unchanged": what the first image is: one of these. An image of another kind is an error, as is one that none of them holds.
 
     apply_exif: rotate the image by its EXIF orientation, like `PIL.ImageOps.exif_transpose`.
 
@@ -20,15 +39,23 @@ class Decode(ImageOp):
     while the first epoch decodes. "off" uses none. The pixels are the same.
 
     fast: resize the planes of baseline JPEGs in YCbCr, chroma straight from its own resolution, and convert colours at the
-    target's size. A part that shrinks by 2, 4 or 8 in both directions is decoded at that fraction of its size. This needs a
+    target's size. A part that shrinks by 2, 4 or 8 in both directions is decoded at that fraction of its size. This needs mode "RGB" and a
     first resize by "bilinear" or "bicubic"; everything else stays exact. The result is the same on every machine, but not the
     exact one. On natural photographs (4:4:4 to 4:2:0, quality 75 to 97) that shrink by less than 2, the mean difference is
     at most 0.5 levels of 255, and 99.9 % of the numbers differ by at most 8. If they shrink more, these are 1.5 and 20.
 
     allow_truncated: fill the missing part of a baseline JPEG that ends too early with grey, like Pillow's
     LOAD_TRUNCATED_IMAGES, instead of raising an error.
+
+    Example: depth maps and masks beside their photographs, none of which loses anything.
+
+        import penstock as ps
+
+        mask = [ps.image.Decode(mode="P"), ps.image.Resize((64, 64), interpolation="nearest")]
+        depth = [ps.image.Decode(mode="I16"), ps.image.Resize((64, 64)), ps.image.ToDtype("float32", scale=True)]
     """
 
+    mode: Mode = field(default=cast("Mode", _NotSaid("RGB")), metadata={"later": True})
     apply_exif: bool = False
     fast: bool = False
     allow_truncated: bool = False
@@ -36,10 +63,49 @@ class Decode(ImageOp):
 
     def settle(self) -> None:
         """See `ImageOp`."""
+        modes = ", ".join(f'"{mode}"' for mode in CHANNELS)
+        check(self, is_one_of(self.mode, (*CHANNELS, "unchanged")), f'a mode: {modes} or "unchanged"')
         check(self, is_one_of(self.entry_points, ("auto", "build", "off")), "entry_points 'auto', 'build' or 'off'")
+
+    @property
+    def warns(self) -> bool:
+        """Whether what is lost as RGB is worth a word: the user did not say that RGB is meant."""
+        return isinstance(self.mode, _NotSaid)
 
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError if that is not its beginning."""
         if chain.number > 0 or not chain.encoded:
             raise PlanError(f"Decode() as op {chain.number}; put it first, and only for bytes")
-        return replace(chain, decode=(self.apply_exif, self.fast, self.allow_truncated))
+        mode = "RGB" if self.mode == "unchanged" else self.mode  # until it is known: see `DecodeAs`
+        numbers = Numbers.of("uint16" if mode == "I16" else "uint8")
+        return replace(chain, mode=mode, numbers=numbers, decode=(self.apply_exif, self.fast, self.allow_truncated))
+
+
+@dataclass(frozen=True)
+class DecodeAs(Decode):
+    """What becomes of `Decode("unchanged")` once the first image is known: all must be as that is."""
+
+    def extend(self, chain: Chain) -> Chain:
+        """See `Decode`."""
+        return replace(super().extend(chain), is_strict=True)
+
+
+def as_first(op: Decode, mode: str) -> DecodeAs:
+    """`op`, for images that are all of `mode`."""
+    given = {each.name: getattr(op, each.name) for each in fields(op)}
+    return DecodeAs(**given | {"mode": mode})
+
+
+#: What an image loses as RGB, by the native kernel's names: in words, and what to say.
+_LOSSES = {
+    "grey16": ("grey of 16 bits, of which RGB keeps no more than 0 to 255", 'Decode(mode="I16") keeps them'),
+    "colour16": ("colours of 16 bits, of which RGB keeps the upper 8", "convert the files if you need more"),
+    "palette": ("a palette, whose indices are lost in RGB", 'Decode(mode="P") keeps them, if it is a mask'),
+    "alpha": ("transparent pixels, whose alpha is lost in RGB", 'Decode(mode="RGBA") keeps it'),
+}
+
+
+def loss_in_words(loss: str) -> str:
+    """What was lost, and what to say instead; `loss` as the native kernel names it."""
+    found, keeps = _LOSSES[loss]
+    return f'this image has {found}; {keeps}, and Decode(mode="RGB") says that RGB is meant'

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from penstock.core.pixel_ops import HORIZONTAL, VERTICAL, PixelOps
 from penstock.core.spec import Field, Ids
+from penstock.transform.image.decode import Decode
 from penstock.transform.image.geometry import RandomHorizontalFlip, RandomVerticalFlip
 from penstock.transform.image.kernel import chain_of, numbers_of
 from penstock.transform.image.numbers import Normalize, ToDtype, ToLayout
@@ -47,10 +48,14 @@ class Split:
 
 
 def split(ops: Sequence[ImageOp], source: Field, *, op_numbers: Sequence[int] = ()) -> Split | None:
-    """The two parts of a chain on `source`; None where nothing is gained, since the result is bytes. op_numbers: see `fuse`. Raises PlanError as that does."""
+    """The two parts of a chain on `source`; None where nothing is gained, or the device cannot do it. op_numbers: see `fuse`. Raises PlanError as that does.
+
+    Nothing is gained where the result is bytes. The device does uint8 of one or three channels.
+    """
     chain = chain_of(ops, source, op_numbers)
     numbers = chain.numbers
-    if numbers.dtype == "uint8":
+    is_known = not (isinstance(ops[0], Decode) and ops[0].mode == "unchanged")
+    if numbers.is_raw or not is_known or chain.mode not in ("RGB", "L", "P"):
         return None
     begin = len(ops)
     while begin and isinstance(ops[begin - 1], _ON_DEVICE):
@@ -67,8 +72,8 @@ def split(ops: Sequence[ImageOp], source: Field, *, op_numbers: Sequence[int] = 
         flips=flips,
         pixels=PixelOps(
             dtype=numbers.dtype,
-            scale=numbers.scale,
-            bias=numbers.bias,
+            scale=numbers.scale[:3],
+            bias=numbers.bias[:3],
             layout_from=chain.layout if host else "NHWC",
             layout_to=chain.layout,
         ),

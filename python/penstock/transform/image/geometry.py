@@ -18,14 +18,14 @@ from penstock.transform.image.op import (
     set_fields,
 )
 
-Interpolation: TypeAlias = Literal["nearest", "bilinear", "bicubic"]
+Interpolation: TypeAlias = Literal["nearest", "nearest-exact", "bilinear", "bicubic"]
 
 
 @dataclass(frozen=True)
 class RandomResizedCrop(PixelOp):
     """A random part of the image, resized to `size`: up to ten draws, then the centre.
 
-    scale: range of the part's share of the area. ratio: range of its width / height, uniform in the logarithm.
+    scale: range of the part's share of the area. ratio: range of its width / height, uniform in the logarithm. interpolation: as in `Resize`.
     """
 
     is_random = draws_by_size = moves_pixels = True
@@ -57,6 +57,10 @@ class Resize(PixelOp):
     With antialias, the result is within 1 level of 255 of Pillow's two passes, columns first (bilinear: one value in many
     thousands within 2). Since version 13, Pillow starts with the rows if they become far fewer; its bicubic may then differ
     by several levels at hard edges in tall images. max_size: most pixels of the longer side, if size is one number.
+
+    interpolation: "nearest" takes every pixel as it is, which masks need: the one at the centre, as Pillow and torchvision's NEAREST_EXACT do.
+    "nearest-exact" finds the centre with PyTorch's arithmetic, so that its pixels are those of torchvision's on tensors. torchvision's
+    NEAREST of tensors takes the pixel above and to the left of the centre, which shifts a mask against its image; it is not offered.
     """
 
     size: int | Pair

@@ -20,8 +20,8 @@ from penstock.core.kernels import ImageProgram, image_info
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.quoted import quoted
 from penstock.core.spec import Column, EntryPoints, Field, Ids, Spans
-from penstock.transform.image.decode import Decode
-from penstock.transform.image.op import Chain, ImageOp
+from penstock.transform.image.decode import Decode, as_first
+from penstock.transform.image.op import Chain, ImageOp, Numbers
 
 #: The decoders: ours for baseline JPEGs, ours from entry points, the one for other JPEGs, those for other formats.
 DECODERS = ("jpeg", "jpeg_entry_points", "jpeg_other", "other")
@@ -30,14 +30,15 @@ DECODERS = ("jpeg", "jpeg_entry_points", "jpeg_other", "other")
 class ImageKernel:
     """A fused chain: called with a column of a batch, it fills the batch's array.
 
-    field: dtype and shape of one row of the result. images: images by decoder.
+    field: dtype and shape of one row of the result. images: images by decoder. is_watching: whether it tells of an image that loses something as RGB.
     """
 
-    def __init__(self, chain: Chain, height: int, width: int, limits: Limits) -> None:
+    def __init__(self, chain: Chain, height: int, width: int, limits: Limits, *, is_watching: bool = False) -> None:
         self._program = _program(chain, height, width, limits)
         self._by_size = {place: chain.geometry[place][0] for place in chain.by_size}
         self.images: Counter[str] = Counter()
         self._counting = threading.Lock()
+        self._is_watching = is_watching
         sides = (height, width)
         shape = (chain.channels, *sides) if chain.layout == "NCHW" else (*sides, chain.channels)
         self.field = Field(chain.numbers.dtype, shape)
@@ -70,10 +71,11 @@ class ImageKernel:
         threads: int,
         entry_points: EntryPoints | None = None,
         every_row: bool = False,
-    ) -> None:
+    ) -> tuple[int, str] | None:
         """Fill `out`, contiguous and of shape (rows, *field.shape), with the rows of `column`.
 
         key: the epoch's key. Key and sample id decide a row's random choices, on any number of threads.
+        Returns the first row that lost something as RGB, and what, the first time that one does.
         Raises RowError about the first row that is damaged, too large, or of another size than the batch. every_row: all others are made before that
         (of encoded images), and the error lists all bad rows.
         """
@@ -85,14 +87,15 @@ class ImageKernel:
         if not out.flags.c_contiguous:
             raise ValueError("the array is not contiguous; pass a contiguous one")
         if rows == 0:
-            return
+            return None
         out = out.reshape(-1).view(np.uint8)
         samples = np.ascontiguousarray(samples, dtype=np.int64)
         if isinstance(column, np.ndarray):
-            self._program.run_dense(np.ascontiguousarray(column), samples, key, out, threads)
-            return
+            pixels = np.ascontiguousarray(column)
+            self._program.run_dense(pixels.view(np.uint8), samples, key, out, threads)
+            return None
         spans = column if isinstance(column, Spans) else _spans(column)
-        done = self._program.run(
+        done, lost = self._program.run(
             *_arguments(spans),
             samples,
             key,
@@ -100,9 +103,14 @@ class ImageKernel:
             threads,
             None if entry_points is None else entry_points.arrays,
             every_row,
+            self._is_watching,
         )
         with self._counting:
             self.images.update(dict(zip(DECODERS, done, strict=True)))
+            if lost is None or not self._is_watching:
+                return None
+            self._is_watching = False
+            return lost
 
 
 def fuse(
@@ -113,9 +121,9 @@ def fuse(
     limits: Limits = DEFAULT_LIMITS,
     numbers: Sequence[int] = (),
 ) -> ImageKernel:
-    """One kernel for a chain of ops on `source`: encoded bytes, or uint8 pixels of shape (height, width, 3 or 1).
+    """One kernel for a chain of ops on `source`: encoded bytes, or pixels of shape (height, width, channels).
 
-    size_of_first: returns the (height, width) of the first image, as `image_size` does. It is called only if no op fixes
+    Pixels are uint8 of 1 to 4 channels, or uint16 of one. size_of_first: returns the (height, width) of the first image, as `image_size` does. It is called only if no op fixes
     the size. numbers: of the ops, by which random ones draw; from 0 on if they are not given. Raises PlanError if the chain cannot work.
     """
     chain = chain_of(ops, source, numbers)
@@ -124,7 +132,15 @@ def fuse(
         height, width = (axis or 0 for axis in source.shape[:2])
     else:
         height, width = (_LARGE, _LARGE) if chain.fixes_size else size_of_first()
-    return ImageKernel(chain, *probe.size_from(height, width), limits)
+    is_watching = isinstance(ops[0], Decode) and ops[0].warns
+    return ImageKernel(chain, *probe.size_from(height, width), limits, is_watching=is_watching)
+
+
+def as_first_is(ops: Sequence[ImageOp], mode_of_first: Callable[[], str]) -> tuple[ImageOp, ...]:
+    """The ops, with the mode of the first image where that is asked for; `mode_of_first` finds it, and is called only then."""
+    if ops and isinstance(ops[0], Decode) and ops[0].mode == "unchanged":
+        return as_first(ops[0], mode_of_first()), *ops[1:]
+    return tuple(ops)
 
 
 def image_size(data: bytes, ops: Sequence[ImageOp]) -> tuple[int, int]:
@@ -145,7 +161,9 @@ def numbers_of(ops: Sequence[ImageOp], numbers: Sequence[int]) -> list[int]:
 
 def chain_of(ops: Sequence[ImageOp], source: Field, numbers: Sequence[int]) -> Chain:
     """What the ops describe together, on `source`; PlanError if they cannot follow each other. See `fuse`."""
-    chain = Chain(channels=_channels(ops, source), encoded=source.dtype == "bytes")
+    mode = _mode(ops, source)
+    stored = Numbers.of("uint16" if mode == "I16" else "uint8")
+    chain = Chain(mode=mode, encoded=source.dtype == "bytes", numbers=stored)
     for number, op in zip(numbers_of(ops, numbers), ops, strict=True):
         if not isinstance(op, ImageOp):
             raise PlanError(f"{quoted(op)}: not an image op; use those of penstock.image, or map()")
@@ -153,26 +171,49 @@ def chain_of(ops: Sequence[ImageOp], source: Field, numbers: Sequence[int]) -> C
     return chain
 
 
+def check_follows(before: Sequence[ImageOp], ops: Sequence[ImageOp]) -> None:
+    """PlanError for ops that cannot work on what `before` gives, where a cache between them forgets that it is indices of a palette."""
+    if before and isinstance(before[0], Decode) and before[0].mode == "P":
+        chain = Chain(mode="P", encoded=False)
+        for op in ops:
+            chain = op.extend(chain)
+
+
 def _program(chain: Chain, height: int, width: int, limits: Limits) -> ImageProgram:
-    output = {"height": height, "width": width, "channels": chain.channels, "layout": chain.layout}
+    output = {
+        "height": height,
+        "width": width,
+        "mode": chain.mode,
+        "is_strict": chain.is_strict,
+        "layout": chain.layout,
+    }
     output |= asdict(chain.numbers)
     return ImageProgram(list(chain.geometry), output, *chain.decode, limits.of_image)
 
 
-def _channels(ops: Sequence[ImageOp], source: Field) -> int:
+#: The mode of pixels that are no files, by dtype and channels.
+_MODES = {("uint8", 1): "L", ("uint8", 2): "LA", ("uint8", 3): "RGB", ("uint8", 4): "RGBA", ("uint16", 1): "I16"}
+
+
+def _mode(ops: Sequence[ImageOp], source: Field) -> str:
     if source.dtype == "bytes":
         if not ops or not isinstance(ops[0], Decode):
             first = type(ops[0]).__name__ if ops else "nothing"
             raise PlanError(f"{first} on encoded bytes; begin the chain with Decode()")
-        return 3
+        return "RGB"
     pixel_axes = 3
-    if source.dtype != "uint8" or len(source.shape) != pixel_axes or None in source.shape or 0 in source.shape:
+    is_fixed = len(source.shape) == pixel_axes and None not in source.shape and 0 not in source.shape
+    if source.dtype not in ("uint8", "uint16") or not is_fixed:
         raise PlanError(f"image ops on {source}; give bytes, or uint8 pixels of shape (height, width, 3 or 1)")
-    channels = source.shape[2]
-    if channels not in (1, 3):
-        hint = " (move the channels to the end)" if source.shape[0] in (1, 3) else ""
-        raise PlanError(f"image ops on {channels} channels, shape {source.shape}; give (height, width, 3 or 1){hint}")
-    return channels
+    channels = source.shape[2] or 0
+    is_first = source.shape[0] in (1, 3) and channels not in (1, 3)  # channels first, more likely than 1 or 3 rows
+    if not is_first and (mode := _MODES.get((source.dtype, channels))):
+        return mode
+    hint = " (move the channels to the end)" if is_first else ""
+    raise PlanError(
+        f"image ops on {channels} channels of {source.dtype}, shape {source.shape}; give (height, width, channels), uint8 of 1 to 4 or uint16 "
+        f"of 1{hint}"
+    )
 
 
 def _arguments(spans: Spans) -> tuple[list[npt.NDArray[np.uint8]], Ids, Ids, Ids]:

@@ -13,7 +13,7 @@ from penstock.core.errors import PlanError
 from penstock.core.given import is_one_of, length_of
 from penstock.transform.image.op import Chain, ImageOp, Numbers, check, set_fields
 
-_DTYPES = ("uint8", "float16", "bfloat16", "float32")
+_DTYPES = ("uint8", "uint16", "float16", "bfloat16", "float32")
 
 
 class Statistics(NamedTuple):
@@ -28,7 +28,7 @@ IMAGENET = Statistics((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 @dataclass(frozen=True)
 class Normalize(ImageOp):
-    """(x - mean) / std by channel; uint8 is first scaled to [0, 1], and becomes float32.
+    """(x - mean) / std by channel; uint8 and uint16 are first scaled to [0, 1], and become float32.
 
     `Normalize(IMAGENET)` is short for `Normalize(IMAGENET.mean, IMAGENET.std)`.
     """
@@ -41,7 +41,7 @@ class Normalize(ImageOp):
         mean, std = self.mean if isinstance(self.mean, Statistics) and self.std is None else (self.mean, self.std)
         check(self, std is not None, "mean and std, or Normalize(IMAGENET)")
         set_fields(self, mean=_floats(mean), std=_floats(std))
-        check(self, len(self.means) == len(self.stds) in (1, 3), "as many means as stds: 3, or 1")
+        check(self, len(self.means) == len(self.stds), "as many means as stds: one a channel, or 1")
         check(self, all(math.isfinite(x) for x in self.means), "finite means")
         check(self, all(math.isfinite(x) and x > 0 for x in self.stds), "finite stds above 0")
 
@@ -56,24 +56,27 @@ class Normalize(ImageOp):
         return () if self.std is None else _floats(self.std)
 
     def extend(self, chain: Chain) -> Chain:
-        """The chain with this op at its end; PlanError if the images have another number of channels."""
+        """The chain with this op at its end; PlanError if the images have another number of channels, or are indices."""
+        if chain.mode == "P":
+            raise PlanError(
+                f'{self}: the images are indices into a palette (mode "P"), which have no mean; leave it out'
+            )
         if len(self.stds) not in (1, chain.channels):
             raise PlanError(
                 f"{self}: the images have {chain.channels} channels; give {chain.channels} means and stds, or 1"
             )
-        is_bytes = chain.numbers.dtype == "uint8"
-        before = ToDtype("float32", scale=True).converted(chain.numbers) if is_bytes else chain.numbers
-        mean, std = self.means * (3 // len(self.means)), self.stds * (3 // len(self.stds))
+        before = ToDtype("float32", scale=True).converted(chain.numbers) if chain.numbers.is_raw else chain.numbers
+        mean, std = _of_four(self.means), _of_four(self.stds)
         scale = tuple(a / s for a, s in zip(before.scale, std, strict=True))
         bias = tuple((b - m) / s for b, m, s in zip(before.bias, mean, std, strict=True))
-        return replace(chain, numbers=Numbers(before.dtype, scale, bias, one=None))
+        return replace(chain, numbers=replace(before, scale=scale, bias=bias, one=None))
 
 
 @dataclass(frozen=True)
 class ToDtype(ImageOp):
-    """The numbers as another dtype: "uint8", "float16", "bfloat16" or "float32".
+    """The numbers as another dtype: "float16", "bfloat16", "float32", or the one that the images had, "uint8" or "uint16".
 
-    scale: also convert from 0 … 255 to 0 … 1 (and back), like torchvision's.
+    scale: also convert from 0 … 255, or 0 … 65,535 for uint16, to 0 … 1 (and back), like torchvision's.
     """
 
     dtype: str
@@ -92,12 +95,17 @@ class ToDtype(ImageOp):
         """The numbers as this op makes them."""
         if self.dtype == numbers.dtype:
             return numbers
-        if self.dtype == "uint8":
-            if numbers.one != (1.0 if self.scale else 255.0):
+        if self.dtype in ("uint8", "uint16"):
+            raw = Numbers.of(numbers.source)
+            if self.dtype != raw.dtype:
+                wanted = "I16" if self.dtype == "uint16" else "L"
+                raise PlanError(f'{self}: the images are {raw.dtype}; leave it out, or say Decode(mode="{wanted}")')
+            if numbers.one != (1.0 if self.scale else raw.one):
                 raise PlanError(f"{self}: the numbers before it are not bytes or bytes / 255; leave it out")
-            return Numbers()
-        if numbers.dtype == "uint8" and self.scale:
-            return Numbers(self.dtype, scale=(1 / 255,) * 3, one=1.0)
+            return raw
+        if numbers.is_raw and self.scale:
+            largest = Numbers.of(numbers.source).one or 1.0
+            return replace(numbers, dtype=self.dtype, scale=(1 / largest,) * 4, one=1.0)
         return replace(numbers, dtype=self.dtype)
 
 
@@ -114,6 +122,11 @@ class ToLayout(ImageOp):
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end."""
         return replace(chain, layout=self.layout)
+
+
+def _of_four(values: tuple[float, ...]) -> tuple[float, ...]:
+    """A number for each of four channels; those that there are not have the last one's."""
+    return values + values[-1:] * (4 - len(values))
 
 
 def _floats(values: Any) -> tuple[float, ...]:

@@ -18,30 +18,45 @@ Span: TypeAlias = tuple[float, float]
 
 LARGEST_SIDE = 1 << 16
 
+#: The modes of images, and the numbers that a pixel has in each. They are uint8, but those of "I16" uint16.
+CHANNELS = {"RGB": 3, "L": 1, "LA": 2, "RGBA": 4, "I16": 1, "P": 1}
+
 
 @dataclass(frozen=True)
 class Numbers:
-    """How a byte is converted so far: byte × scale + bias by channel, as dtype.
+    """How a pixel's numbers are converted so far: number × scale + bias by channel (of four at most), as dtype.
 
-    one: the value of 255; None once the channels differ.
+    source: the dtype of the pixels. one: what its largest number became; None once the channels differ.
     """
 
     dtype: str = "uint8"
-    scale: tuple[float, ...] = (1.0, 1.0, 1.0)
-    bias: tuple[float, ...] = (0.0, 0.0, 0.0)
+    scale: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)
+    bias: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
     one: float | None = 255.0
+    source: str = "uint8"
+
+    @classmethod
+    def of(cls, source: str) -> Numbers:
+        """Those of pixels that are as they came."""
+        return cls(source, one=float(np.iinfo(source).max), source=source)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether they are as they came."""
+        return self.dtype == self.source
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
     """What ops have described so far.
 
-    encoded: whether it begins with bytes of a file. geometry: the native ops on pixels, each with its number in the chain, which keys its
+    mode: the pixels that ops work on. encoded: whether it begins with bytes of a file. geometry: the native ops on pixels, each with its number in the chain, which keys its
     random choices. by_size: the places in `geometry` of those that draw by the size of the image. decode: (apply_exif, fast, allow_truncated). fixes_size: whether all results have one size.
     """
 
-    channels: int
+    mode: str
     encoded: bool
+    is_strict: bool = False
     number: int = 0
     geometry: tuple[tuple[int, dict[str, Any]], ...] = ()
     by_size: tuple[int, ...] = ()
@@ -49,6 +64,11 @@ class Chain:
     numbers: Numbers = field(default_factory=Numbers)
     layout: Literal["NCHW", "NHWC"] = "NCHW"
     fixes_size: bool = False
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a pixel."""
+        return CHANNELS[self.mode]
 
 
 class ImageOp:
@@ -102,13 +122,22 @@ class PixelOp(ImageOp):
         return False
 
     def extend(self, chain: Chain) -> Chain:
-        """The chain with this op at its end; PlanError behind Normalize or ToDtype."""
-        if chain.numbers.dtype != "uint8":
+        """The chain with this op at its end; PlanError behind Normalize or ToDtype, and where it averages indices of a palette."""
+        if not chain.numbers.is_raw:
             raise PlanError(f"{self}: follows Normalize or ToDtype; put it before them")
+        if chain.mode == "P" and getattr(self, "interpolation", "nearest") not in NEAREST:
+            raise PlanError(
+                f'{self}: averages the indices of a palette (mode "P"), which makes classes that are not there; '
+                f'say {type(self).__name__}(…, interpolation="nearest")'
+            )
         described = {"op": type(self).__name__, **asdict(self)}  # type: ignore[call-overload]  # every op is a dataclass
         by_size = (*chain.by_size, len(chain.geometry)) if self.draws_by_size else chain.by_size
         geometry = (*chain.geometry, (chain.number, described))
         return replace(chain, geometry=geometry, by_size=by_size, fixes_size=chain.fixes_size or self.fixes_size)
+
+
+#: Interpolations that take every pixel as it is.
+NEAREST = ("nearest", "nearest-exact")
 
 
 def set_fields(op: object, **values: object) -> None:
@@ -127,8 +156,8 @@ def check_interpolation(op: object, interpolation: str) -> None:
     """PlanError unless there is such an interpolation."""
     check(
         op,
-        is_one_of(interpolation, ("nearest", "bilinear", "bicubic")),
-        'interpolation "bilinear", "bicubic" or "nearest"',
+        is_one_of(interpolation, (*NEAREST, "bilinear", "bicubic")),
+        'interpolation "bilinear", "bicubic", "nearest" or "nearest-exact"',
     )
 
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::chain::{Chain, Recolour};
+use super::super::pixels;
 use super::super::resample::Planes;
 use super::Op;
 use crate::keys::Rng;
@@ -31,8 +32,7 @@ impl Recolour for Grey {
         let (luma, others) = out.split_at_mut(out.len() / 3);
         let colours = planes.plane(0).iter().zip(planes.plane(1)).zip(planes.plane(2));
         for (luma, ((&red, &green), &blue)) in luma.iter_mut().zip(colours) {
-            let sum = 19_595 * u32::from(red) + 38_470 * u32::from(green) + 7_471 * u32::from(blue) + 0x8000;
-            *luma = (sum >> 16) as u8;
+            *luma = pixels::luma([red, green, blue]);
         }
         others.chunks_exact_mut(luma.len()).for_each(|plane| plane.copy_from_slice(luma));
     }

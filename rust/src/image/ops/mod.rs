@@ -97,9 +97,10 @@ impl Arguments {
         };
         let filter = match self.0.get("interpolation") {
             Some(Argument::Text(name)) if name == "nearest" => Filter::Nearest,
+            Some(Argument::Text(name)) if name == "nearest-exact" => Filter::NearestExact,
             Some(Argument::Text(name)) if name == "bilinear" => Filter::Bilinear,
             Some(Argument::Text(name)) if name == "bicubic" => Filter::Bicubic,
-            _ => return self.wrong("interpolation", "nearest, bilinear or bicubic"),
+            _ => return self.wrong("interpolation", "nearest, nearest-exact, bilinear or bicubic"),
         };
         Ok(Scaling { filter, antialias: *antialias })
     }
