@@ -76,7 +76,7 @@ class BatchFunction:
 
     def _new_repeats(self, tell: Callable[[str], None] | None) -> Repeats:
         by_rows = isinstance(self, RowFunction)
-        return Repeats(self.function, f"{self._verb} {self.name}", by_rows=by_rows, tell=tell)
+        return Repeats(self.function, f"{self.verb} {self.name}", by_rows=by_rows, tell=tell)
 
     def repeat_next(self, tell: Callable[[str], None]) -> None:
         """The next rows are made twice, here as well. tell: gets what is wrong with them."""
