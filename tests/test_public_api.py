@@ -14,7 +14,7 @@ import pytest
 import penstock as ps
 
 NAMES = {
-    "Column", "DataError", "Dataset", "Limits", "Loader", "PenstockError", "PlanError", "ProcessError", "SourceError",
+    "Column", "DataError", "Dataset", "Limits", "Loader", "PenstockError", "PlanError", "ProcessError", "RowGenerator", "SourceError",
     "StateError", "StorageError", "__version__", "col", "concat", "from_arrays", "from_dataset", "from_iterable", "from_tf_data", "from_torch", "image", "merge_states", "mix", "read", "read_sql", "read_stream", "register_format", "zip",
 }  # fmt: skip
 

@@ -36,18 +36,18 @@ class CallHere:
     """Calls the function of `map` or `map_rows` on this thread."""
 
     def __init__(self, function: BatchFunction) -> None:
-        self._function = function
+        self.function = function
 
     def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
         """What it returned; PlanError if that is no batch of as many rows."""
-        made, name = self._function(columns, keys), self._function.name
-        if isinstance(self._function, RowFunction):
+        made, name = self.function(columns, keys), self.function.name
+        if isinstance(self.function, RowFunction):
             return stack_rows(made, name)
         return check_batch(made, len(keys), name, columns)
 
     def many(self, calls: Sequence[Rows]) -> list[Columns]:
         """One after the other; several at once where they are awaited."""
-        return calls_together(lambda one: self(*one), calls, ASYNC_CALLS if self._function.is_async else 1)
+        return calls_together(lambda one: self(*one), calls, ASYNC_CALLS if self.function.is_async else 1)
 
 
 class MaskHere(CallHere):
@@ -55,8 +55,8 @@ class MaskHere(CallHere):
 
     def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
         """The mask that it returned, as a column; PlanError if it is none."""
-        made = self._function(columns, keys)
-        return {MASK: mask_of(made, len(keys), f"filter({self._function.name})")}
+        made = self.function(columns, keys)
+        return {MASK: mask_of(made, len(keys), f"filter({self.function.name})")}
 
 
 class AnyRowsHere(CallHere):
@@ -64,7 +64,7 @@ class AnyRowsHere(CallHere):
 
     def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
         """What it returned, of any number of rows; PlanError if these are no columns."""
-        made, where = self._function(columns, keys), f"flat_map({self._function.name})"
+        made, where = self.function(columns, keys), f"flat_map({self.function.name})"
         if not isinstance(made, Mapping):
             raise PlanError(f"{where} returned {type(made).__name__}; it must return a dict of columns")
         columns = columns_of(made, where, columns)

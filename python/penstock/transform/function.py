@@ -57,7 +57,7 @@ class BatchFunction:
         self.verb, self.text = verb, "arrow"
         self._generator, self.is_async = wants_generator(function), is_async(function)
         self._held, self._is_repeated = HeldGenerators(function), calls is None
-        self.repeats = Repeats(function, f"{verb} {self.name}", by_rows=isinstance(self, RowFunction))
+        self.repeats = self._new_repeats(None)
         self._calls = calls or SeededCalls(
             f"{verb} {self.name}",
             function,
@@ -73,6 +73,14 @@ class BatchFunction:
     def draws_unasked(self) -> bool:
         """Whether it draws from generators that it was not given."""
         return bool(self._held) or bool(getattr(self._calls, "draws", False))
+
+    def _new_repeats(self, tell: Callable[[str], None] | None) -> Repeats:
+        by_rows = isinstance(self, RowFunction)
+        return Repeats(self.function, f"{self.verb} {self.name}", by_rows=by_rows, tell=tell)
+
+    def repeat_next(self, tell: Callable[[str], None]) -> None:
+        """The next rows are made twice, here as well. tell: gets what is wrong with them."""
+        self.repeats, self._is_repeated = self._new_repeats(tell), True
 
     def __call__(self, columns: Mapping[str, Any], keys: DrawKeys) -> Any:
         """What the function returned."""

@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -33,30 +34,43 @@ class Repeats:
     """Calls a function's first batch, or the first rows of it, a second time, and warns where it returns something else.
 
     What the first call changes in place is copied before. A function that was called twice and returned the same is not called twice again.
-    by_rows: whether it is called with one row at a time.
+    by_rows: whether it is called with one row at a time. tell: gets what is wrong; None for a warning.
     """
 
-    def __init__(self, function: Any, name: str, *, by_rows: bool) -> None:
+    def __init__(self, function: Any, name: str, *, by_rows: bool, tell: Callable[[str], None] | None = None) -> None:
         self._function, self._name, self._by_rows = function, name, by_rows
+        self._tell = tell or self.warn
         self._is_due, self._lock = _repeatable.get(id(function)) is not function, threading.Lock()
 
     def call(self, make: Make, columns: Mapping[str, Any], keys: DrawKeys) -> Any:
         """What `make` returns, or raises."""
-        if not self._is_due or not len(keys) or not self._take():
+        if not self.take(keys):
             return make(columns, keys)
         kept, began_at = copied(_rows(columns, _FEW_ROWS) if self._by_rows else columns), time.perf_counter()
         try:
             made = make(columns, keys)
         except BaseException:
-            self._is_due = True
+            self.leave()
             raise
         self._compare(make, made, kept, keys, took_s=time.perf_counter() - began_at)
         return made
 
-    def _take(self) -> bool:
+    def take(self, keys: DrawKeys) -> bool:
+        """Whether rows are those that are made twice, by whoever asks."""
+        if not self._is_due or not len(keys):
+            return False
         with self._lock:
             is_due, self._is_due = self._is_due, False
             return is_due
+
+    def leave(self) -> None:
+        """They failed the first time: others are taken."""
+        self._is_due = True
+
+    def remember(self) -> None:
+        """The function returned the same."""
+        with suppress(TypeError):  # some cannot be referred to weakly
+            _repeatable[id(self._function)] = self._function
 
     def _compare(self, make: Make, made: Any, kept: Columns, keys: DrawKeys, *, took_s: float) -> None:
         few = keys.part(0, _FEW_ROWS)
@@ -73,15 +87,16 @@ class Repeats:
         except Exception as error:
             if not self._by_rows and took_s > _LONG_S:
                 return  # it may be one for whole batches only
-            self._warn(f"raised {type(error).__name__}")
+            self._tell(f"raised {type(error).__name__}")
             return
         found = difference(first, again)
         if found is not None:
-            self._warn(f"returned something else{found}")
+            self._tell(f"returned something else{found}")
         else:
-            _remember(self._function)
+            self.remember()
 
-    def _warn(self, what: str) -> None:
+    def warn(self, what: str) -> None:
+        """Says what is wrong, and what to do."""
         warn(
             f"penstock: {self._name} {what} when it was called again with the same rows, so its batches do not repeat: not in another run, "
             f"after resuming, by batch_at or on another number of ranks. If it draws random numbers, take them from a parameter `rng`, or from generators that "
@@ -89,13 +104,6 @@ class Repeats:
             f"warnings.filterwarnings('ignore', message='penstock: .* when it was called again')",
             stacklevel=4,
         )
-
-
-def _remember(function: Any) -> None:
-    try:
-        _repeatable[id(function)] = function
-    except TypeError:  # it cannot be referred to weakly
-        return
 
 
 def copied(columns: Mapping[str, Any]) -> Columns:

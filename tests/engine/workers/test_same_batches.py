@@ -104,7 +104,7 @@ def test_rows_by_what_the_data_says(loaders: Any) -> None:
             return {}
         return {
             "x": np.repeat(batch["x"], 2),
-            "drawn": rng.normal(size=2 * len(batch["x"])),
+            "drawn": rng.normal(size=(len(batch["x"]), 2)).ravel(),
             "text": ["é"] * 2 * len(batch["x"]),
         }
 

@@ -141,6 +141,7 @@ def departs(batch: dict[str, Any]) -> dict[str, Any]:
     return {"x": batch["x"] + 1}
 
 
+@pytest.mark.filterwarnings("ignore:.*when it was called again")
 def test_functions_that_close_what_is_not_theirs() -> None:
     data = ps.from_arrays({"x": np.arange(30)})
     with ps.Loader(data.map(closes, workers="process").batch(10), cpus=1) as loader:

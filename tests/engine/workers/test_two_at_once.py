@@ -14,6 +14,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.cancel import StoppedError, work_for
+from penstock.core.draw_keys import DrawKeys
 from penstock.engine.workers.pool import Pool
 from penstock.transform.function import BatchFunction
 
@@ -77,11 +78,11 @@ def test_one_thread_that_is_cancelled_takes_nothing_from_the_other() -> None:
     def ask(number: int, stop: threading.Event) -> None:
         work_for(stop)
         try:
-            found.append(call({"x": np.full(3, number)}, np.arange(3), 0)["x"].tolist())
+            found.append(call({"x": np.full(3, number)}, DrawKeys(np.arange(3), 0))["x"].tolist())
         except StoppedError:
             found.append("stopped")
 
-    call({"x": np.zeros(3)}, np.arange(3), 0)
+    call({"x": np.zeros(3)}, DrawKeys(np.arange(3), 0))
     threads = [
         threading.Thread(target=ask, args=(number, stop)) for number, stop in ((1, threading.Event()), (2, flag))
     ]

@@ -40,8 +40,8 @@ class Sent:
     text: str
 
 
-#: An item: the number of its function; this function, where the process has not got it yet; columns and keys (see `Call`).
-Request: TypeAlias = tuple[int, Sent | None, Columns, DrawKeys]
+#: An item: the number of its function; this function, where the process has not got it yet; columns and keys (see `Call`); whether its first rows are made twice.
+Request: TypeAlias = tuple[int, Sent | None, Columns, DrawKeys, bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,14 @@ class Failed:
     pickled: bytes | None
     shown: str
     trace: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noted:
+    """What the function returned, and what it did differently when it was called again; see `Repeats`."""
+
+    made: Columns
+    what: str
 
 
 def main(descriptor: int) -> None:
@@ -73,16 +81,20 @@ class _Functions:
     def __init__(self) -> None:
         self._sent, self._loaded = dict[int, Sent](), dict[int, CallHere]()
 
-    def answer(self, request: Request) -> Columns | Failed:
+    def answer(self, request: Request) -> Columns | Noted | Failed:
         """What a function returned, or raised."""
-        number, sent, columns, keys = request
+        number, sent, columns, keys, is_again = request
         del request
         try:
             if sent is not None:
                 self._sent[number] = sent
             if (call := self._loaded.get(number)) is None:
                 call = self._loaded[number] = _loaded(self._sent[number])
-            return sendable(call(columns, keys))
+            notes = list[str]()
+            if is_again:
+                call.function.repeat_next(notes.append)
+            made = sendable(call(columns, keys))
+            return Noted(made=made, what=notes[0]) if notes else made
         except BaseException as error:  # the parent raises it
             return failed(error)
 

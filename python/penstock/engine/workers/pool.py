@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -17,7 +17,7 @@ from penstock.core.spec import Columns
 from penstock.engine.call import Call, Rows
 from penstock.engine.calls_together import calls_together
 from penstock.engine.workers.auto import CallAuto, Choice
-from penstock.engine.workers.child import Failed, Request, Sent
+from penstock.engine.workers.child import Failed, Noted, Request, Sent
 from penstock.engine.workers.functions import pickled_function
 from penstock.engine.workers.link import sendable, unpickled
 from penstock.engine.workers.process import WorkerProcess
@@ -180,14 +180,25 @@ class CallInProcess:
 
     def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
         """What the function returned, or raises what it raised. DataError if processes end over this item."""
-        made: Columns = self._repeats.call(self._made, columns, keys)
+        is_again = self._repeats.take(keys)
+        try:
+            made = self._made(columns, keys, is_again=is_again)
+        except BaseException:
+            if is_again:
+                self._repeats.leave()
+            raise
+        if isinstance(made, Noted):
+            self._repeats.warn(made.what)
+            return made.made
+        if is_again:
+            self._repeats.remember()
         return made
 
-    def _made(self, columns: Mapping[str, Any], keys: DrawKeys) -> Columns:
-        columns, endings = sendable({**columns}), list[str]()
+    def _made(self, columns: Columns, keys: DrawKeys, *, is_again: bool) -> Columns | Noted:
+        columns, endings = sendable(columns), list[str]()
         while len(endings) < _TRIES:
             try:
-                return _result(self._pool.ask(lambda process: self._request(process, columns, keys)))
+                return _result(self._pool.ask(lambda process: self._request(process, columns, keys, is_again)))
             except EndedError as ended:
                 if ended.is_first:
                     endings.append(ended.ending)
@@ -200,17 +211,17 @@ class CallInProcess:
         """Several at once, by as many threads as items may be with processes."""
         return calls_together(lambda one: self(*one), calls, self._pool.at_once)
 
-    def _request(self, process: WorkerProcess, columns: Columns, keys: DrawKeys) -> Request:
+    def _request(self, process: WorkerProcess, columns: Columns, keys: DrawKeys, is_again: bool) -> Request:
         sent = None if self._number in process.functions else self._sent
         process.functions.add(self._number)
-        return self._number, sent, columns, keys
+        return self._number, sent, columns, keys, is_again
 
     @property
     def _where(self) -> str:
         return f"{self._sent.verb}({self._sent.name})"
 
 
-def _result(answer: Columns | Failed) -> Columns:
+def _result(answer: Columns | Noted | Failed) -> Columns | Noted:
     if not isinstance(answer, Failed):
         return answer
     error = error_of(answer)
