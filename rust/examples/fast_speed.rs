@@ -7,6 +7,7 @@ use std::sync::Arc;
 use penstock_core::image::emit::{Dtype, Format, Layout};
 use penstock_core::image::filter::{Filter, Scaling};
 use penstock_core::image::limits::Limits;
+use penstock_core::image::mode::Mode;
 use penstock_core::image::ops::{Ops, RandomHorizontalFlip, RandomResizedCrop};
 use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
@@ -49,9 +50,17 @@ fn main() {
 }
 
 fn measure(fast: bool, filter: Filter, files: &[Vec<u8>], indexes: Option<&Vec<Option<Vec<u8>>>>) -> f64 {
-    let (scale, bias) = ([0.017, 0.0175, 0.0174], [-2.1, -2.0, -1.8]);
-    let format =
-        Format { height: 224, width: 224, channels: 3, dtype: Dtype::Float32, layout: Layout::Nchw, scale, bias };
+    let (scale, bias) = ([0.017, 0.0175, 0.0174, 1.0], [-2.1, -2.0, -1.8, 0.0]);
+    let format = Format {
+        height: 224,
+        width: 224,
+        channels: 3,
+        is_wide: false,
+        dtype: Dtype::Float32,
+        layout: Layout::Nchw,
+        scale,
+        bias,
+    };
     let crop = RandomResizedCrop {
         size: (224, 224),
         scale: (0.08, 1.0),
@@ -59,7 +68,16 @@ fn measure(fast: bool, filter: Filter, files: &[Vec<u8>], indexes: Option<&Vec<O
         scaling: Scaling { filter, antialias: true },
     };
     let ops: Ops = vec![(0, Arc::new(crop)), (1, Arc::new(RandomHorizontalFlip { p: 0.5 }))];
-    let program = Program { ops, apply_exif: false, fast, allow_truncated: false, format, limits: Limits::default() };
+    let program = Program {
+        ops,
+        apply_exif: false,
+        fast,
+        allow_truncated: false,
+        mode: Mode::Rgb,
+        is_strict: false,
+        format,
+        limits: Limits::default(),
+    };
     let (mut worker, mut out) = (Worker::new(Level::best(), format), vec![1; BATCH * format.bytes() + 64]);
     worker.set_format(format, true);
     let first = out.as_ptr().align_offset(64);

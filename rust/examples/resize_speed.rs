@@ -7,8 +7,8 @@ use std::sync::Arc;
 use penstock_core::image::emit::{Dtype, Format, Layout};
 use penstock_core::image::filter::{Filter, Scaling};
 use penstock_core::image::limits::Limits;
+use penstock_core::image::mode::Mode;
 use penstock_core::image::ops::{Ops, RandomHorizontalFlip, RandomResizedCrop};
-use penstock_core::image::pixels::Stored;
 use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
 
@@ -48,10 +48,11 @@ fn measure(level: Level, filter: Filter, dtype: Dtype, layout: Layout, pixels: &
         height: 224,
         width: 224,
         channels: 3,
+        is_wide: false,
         dtype,
         layout,
-        scale: [0.017, 0.0175, 0.0174],
-        bias: [-2.1, -2.0, -1.8],
+        scale: [0.017, 0.0175, 0.0174, 1.0],
+        bias: [-2.1, -2.0, -1.8, 0.0],
     };
     let crop = RandomResizedCrop {
         size: (224, 224),
@@ -60,12 +61,20 @@ fn measure(level: Level, filter: Filter, dtype: Dtype, layout: Layout, pixels: &
         scaling: Scaling { filter, antialias: true },
     };
     let ops: Ops = vec![(0, Arc::new(crop)), (1, Arc::new(RandomHorizontalFlip { p: 0.5 }))];
-    let program =
-        Program { ops, apply_exif: false, fast: false, allow_truncated: false, format, limits: Limits::default() };
+    let program = Program {
+        ops,
+        apply_exif: false,
+        fast: false,
+        allow_truncated: false,
+        mode: Mode::Rgb,
+        is_strict: false,
+        format,
+        limits: Limits::default(),
+    };
     let mut worker = Worker::new(level, format);
     let start = cpu_ms();
     for (sample, out) in batch.chunks_exact_mut(format.bytes()).take(IMAGES).enumerate() {
-        let image = Image::Pixels { bytes: pixels, size: SIZE, stored: Stored::Rgb8 };
+        let image = Image::Pixels { bytes: pixels, size: SIZE };
         program.run(&mut worker, image, 1, sample as i64, out).expect("good pixels");
     }
     (cpu_ms() - start) / IMAGES as f64
