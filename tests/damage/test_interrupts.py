@@ -70,7 +70,7 @@ PLANS: dict[str, Callable[[type[BaseException]], ps.Dataset]] = {
     "map_rows": lambda kind: numbers().map_rows(fails(kind)).batch(4),
     "filter": lambda kind: numbers().filter(lambda batch: fails(kind)(batch)["id"] >= 0).batch(4, steps=25),
     "flat_map": lambda kind: numbers().flat_map(fails(kind), rows=4).batch(4, steps=25),
-    "map below filter": lambda kind: numbers().map(fails(kind)).filter(lambda batch: batch["id"] >= 0).batch(4, steps=9),
+    "map below filter": lambda kind: numbers().map(fails(kind)).filter(lambda batch: batch["id"] >= 0).batch(4, steps=25),
     "generator": lambda kind: ps.from_iterable(drawn, arguments={"kind": kind}, spool=False, samples=100).batch(4),
 }  # fmt: skip
 
