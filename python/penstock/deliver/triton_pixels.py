@@ -29,9 +29,7 @@ def _kernel(  # type: ignore[no-untyped-def]  # noqa: ANN202  # Triton's own typ
 ):
     """One program makes `block` neighbouring numbers of one image."""
     numbers = channels * height * width
-    programs = tl.cdiv(
-        numbers, block
-    )  # of each image; all of them along the first axis of the grid, which alone is long
+    programs = (numbers + block - 1) // block  # of each image; all along the grid's first axis, which alone is long
     image = tl.program_id(0) // programs
     first = image.to(tl.int64) * numbers
     at = tl.program_id(0) % programs * block + tl.arange(0, block)
