@@ -32,7 +32,7 @@ from penstock.order.keys import STEP_KEY, TRANSFORM_KEY
 from penstock.plan.nodes import Draws, Read
 from penstock.source.jpeg_index import Growing
 from penstock.source.protocol import Access
-from penstock.transform.image import as_first_is, fuse, image_size, loss_in_words
+from penstock.transform.image import ImageKernel, as_first_is, fuse, image_size, loss_in_words
 
 _T = TypeVar("_T")
 
@@ -194,10 +194,16 @@ class ApplyKernels:
                     bad |= {one.row: self._named(int(ids[one.row]), one) for one in error.every}
                     lost = None
             if lost is not None:
-                row, what = lost
-                warn(f"{self._places(int(ids[row]))}: column {quoted(name)}: {loss_in_words(what)}")
+                self._warn_of_loss(kernel, name, int(ids[lost[0]]), lost[1])
             columns[name], spec[name] = out, kernel.field
         return columns, spec
+
+    def _warn_of_loss(self, kernel: ImageKernel, name: str, row_id: int, what: str) -> None:
+        try:
+            warn(f"{self._places(row_id)}: column {quoted(name)}: {loss_in_words(what)}")
+        except Warning:  # an error by the user's filters: its step is made again, alone, and must fail again
+            kernel.is_watching = True
+            raise
 
     def _drawing(self, part: Part, draw: Draws, name: str, epoch: int) -> Drawing:
         """A column with its kernel, and the key by which that draws."""
