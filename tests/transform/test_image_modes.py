@@ -535,6 +535,20 @@ def test_indices_are_known_behind_a_cache_and_joins(tmp_path: Path, mode: Any) -
         ps.Loader(zipped.transform(classes=Resize((8, 8))).batch(1))
 
 
+def test_what_comes_out_of_a_function_is_unchanged_too(tmp_path: Path) -> None:
+    data = folder(tmp_path, a=mask(), b=mask())
+    kept = data.map_rows(lambda row: {"image": row["image"]}).transform(image=Decode("unchanged")).cache()
+    assert loaded(kept, image.CenterCrop((8, 8))).shape == (2, 1, 8, 8)
+    with pytest.raises(PlanError, match="nearest"):
+        ps.Loader(kept.transform(image=Resize((8, 8))).batch(1))
+    made = data.map_rows(lambda row: {"made": row["image"]})
+    for ops in (Decode("unchanged"), Decode("L")):
+        with pytest.raises(PlanError, match="'made' comes out of a function"):
+            list(ps.Loader(made.transform(made=ops).batch(1)))
+    sized = made.transform(made=[Decode("P"), image.CenterCrop(8)]).batch(2)
+    assert next(iter(ps.Loader(sized)))["made"].shape == (2, 1, 8, 8)
+
+
 def test_grey_behind_a_cache_is_averaged(tmp_path: Path) -> None:
     kept = folder(tmp_path, a=encoded(picture(23, 31, mode="L"), "PNG")).transform(image=Decode("unchanged")).cache()
     assert loaded(kept, Resize((8, 8))).shape == (1, 1, 8, 8)

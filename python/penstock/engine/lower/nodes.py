@@ -173,7 +173,7 @@ class NodeStages(ReadingStages):
         indices = {*branch.indices}
         for (name, ops), draw in zip(node.ops, node.draws, strict=True):
             first = FirstImage(branch.leaf_of.get(name, branch.leaf), name, ops)
-            if spec is not None and not self.is_described:
+            if not self.is_described:
                 ops = as_first_is(ops, first.mode)  # noqa: PLW2901  # the same, with a mode
             if gives_indices(ops, from_indices=name in indices):
                 indices.add(name)
