@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import struct
 import warnings
 import zlib
@@ -12,18 +13,26 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 import torchvision.transforms.v2.functional as torchvision
 from PIL import Image
+from torchvision import transforms as v1
+from torchvision.datasets import ImageFolder
 from torchvision.transforms import InterpolationMode
 
 import penstock as ps
+import penstock.torch
+from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.limits import Limits
 from penstock.core.spec import Field
+from penstock.torch.recognised import recognise
 from penstock.transform import image
 from penstock.transform.image import Decode, ImageOp, Normalize, Resize, ToDtype, ToLayout
+from support import tars, tfrecords
 from support.images import encoded, picture, spans
 from transform.test_image_decode import FILES, SIZE, chunk, sixteen_bit
 
@@ -54,17 +63,40 @@ def mask(indices: npt.NDArray[np.uint8] = MASK, **options: Any) -> bytes:
 
 def palette_png(indices: npt.NDArray[np.uint8], bits: int, *, interlaced: bool) -> bytes:
     """A PNG with a palette, as Pillow writes none: packed, and in the seven passes of Adam7."""
+    palette = bytes(range(3 << bits)) if bits < 8 else bytes(768)
+    return packed_png(indices, bits, colour=3, extra=chunk(b"PLTE", palette), interlaced=interlaced)
+
+
+def animated(data: bytes, *, is_apart: bool) -> bytes:
+    """A PNG with two frames of nothing behind its image, which is the first frame unless it stands apart."""
+    width, height, bits = struct.unpack(">IIB", data[16:25])
+    begin, end = data.index(b"IDAT") - 4, data.index(b"IEND") - 4
+    nothing = zlib.compress(bytes((1 + width * bits // 8) * height))
+    numbers = itertools.count()
+
+    def frame(image: bytes) -> bytes:
+        control = chunk(b"fcTL", struct.pack(">IIIIIHHBB", next(numbers), width, height, 0, 0, 1, 9, 0, 0))
+        return control + (image or chunk(b"fdAT", struct.pack(">I", next(numbers)) + nothing))
+
+    image = data[begin:end] if is_apart else frame(data[begin:end])
+    count = chunk(b"acTL", struct.pack(">II", 2 if is_apart else 3, 0))
+    return b"".join([data[:begin], count, image, frame(b""), frame(b""), data[end:]])
+
+
+def packed_png(
+    numbers: npt.NDArray[np.uint8], bits: int, *, colour: int = 0, extra: bytes = b"", interlaced: bool = False
+) -> bytes:
+    """A PNG of one number a pixel, of 1 to 8 bits: grey unless `colour` says otherwise."""
     passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
     rows = b""
     for x, y, dx, dy in passes if interlaced else [(0, 0, 1, 1)]:
-        for row in indices[y::dy, x::dx]:
+        for row in numbers[y::dy, x::dx]:
             if len(row):
                 spread = (row[:, None] >> np.arange(bits - 1, -1, -1)) & 1
                 rows += b"\0" + np.packbits(spread.astype(np.uint8)).tobytes()
-    height, width = indices.shape
-    header = struct.pack(">IIBBBBB", width, height, bits, 3, 0, 0, int(interlaced))
-    palette = bytes(range(3 << bits)) if bits < 8 else bytes(768)
-    chunks = chunk(b"IHDR", header), chunk(b"PLTE", palette), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")
+    height, width = numbers.shape
+    header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, int(interlaced))
+    chunks = chunk(b"IHDR", header), extra, chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")
     return b"".join([b"\x89PNG\r\n\x1a\n", *chunks])
 
 
@@ -117,6 +149,28 @@ class TestPixels:
     def test_packed_and_interlaced_masks(self, bits: int, interlaced: bool, width: int) -> None:
         indices = np.random.default_rng(bits).integers(0, 1 << bits, (11, width)).astype(np.uint8)
         assert np.array_equal(made(palette_png(indices, bits, interlaced=interlaced), "P")[..., 0], indices)
+
+    @pytest.mark.parametrize("interlaced", [False, True])
+    @pytest.mark.parametrize("bits", [1, 2, 4])
+    @pytest.mark.parametrize("width", [1, 5, 23])
+    def test_packed_grey_is_scaled_to_8_bits_as_pillow_does(self, bits: int, interlaced: bool, width: int) -> None:
+        numbers = np.random.default_rng(bits).integers(0, 1 << bits, (11, width)).astype(np.uint8)
+        data = packed_png(numbers, bits, interlaced=interlaced)
+        scaled = numbers * (255 // ((1 << bits) - 1))
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(data)).convert("L")), scaled)
+        assert kernels.image_mode(data) == "L"
+        for mode in ("L", "I16", "RGB"):
+            got = made(data, mode)
+            assert got.dtype == (np.uint16 if mode == "I16" else np.uint8)
+            assert np.array_equal(got, scaled[..., None].repeat(CHANNELS[mode], 2)), mode
+
+    @pytest.mark.parametrize("is_apart", [False, True])
+    @pytest.mark.parametrize("mode", list(CHANNELS))
+    def test_of_an_animated_png_the_first_frame(self, mode: str, is_apart: bool) -> None:
+        first = depth_map() if mode == "I16" else mask()
+        data = animated(first, is_apart=is_apart)
+        assert getattr(Image.open(io.BytesIO(data)), "is_animated", False)
+        assert np.array_equal(made(data, mode), made(first, mode))
 
     @pytest.mark.parametrize("colours", [2, 3, 13, 200])
     @pytest.mark.parametrize("kind", ["PNG", "GIF", "BMP"])
@@ -384,6 +438,8 @@ class TestLoss:
     def test_comes_from_another_process_too(self, tmp_path: Path) -> None:
         with pytest.warns(UserWarning, match=r'a\.png.*mode="P"'):
             loaded(folder(tmp_path, a=mask()), Decode(), isolation="process")
+        with pytest.raises(UserWarning, match=r'a\.png.*mode="P"'):  # as an error
+            loaded(ps.read(tmp_path / "files", columns=["image"]), Decode(), isolation="process")
 
     def test_nothing_lost_and_nothing_meant_is_no_warning(self, tmp_path: Path) -> None:
         opaque = picture(23, 31, mode="RGBA")
@@ -395,6 +451,63 @@ class TestLoss:
             loaded(ps.read(tmp_path / "files", columns=["image"]), Decode(mode="RGB"))
             loaded(ps.read(tmp_path / "files", columns=["image"]), Decode(mode="L"))
 
+    def test_is_one_beside_that_of_a_bad_row(self, tmp_path: Path) -> None:
+        dataset = folder(tmp_path, a=mask(), b=encoded(picture(23, 31), "PNG"), c=mask(), d=mask()[:-60], e=mask())
+        for mode, expected in (("P", ["no palette"]), ("RGB", ["damaged"]), (None, ["damaged", 'mode="P"'])):
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                images = loaded(dataset, Decode() if mode is None else Decode(mode), on_error="substitute")
+            assert len(images) == 5
+            found = sorted(str(each.message) for each in warned)
+            assert len(found) == len(expected), found
+            assert all(any(part in text for text in found) for part in expected), found
+
+    def test_as_an_error_comes_from_next_in_every_pass(self, tmp_path: Path) -> None:
+        plain = encoded(picture(23, 31), "PNG")
+        dataset = folder(tmp_path, a=plain, b=mask(), c=mask()).transform(image=Decode()).batch(1)
+        with ps.Loader(dataset) as loader:
+            for _ in range(2):
+                batches = iter(loader)
+                next(batches)
+                with pytest.raises(UserWarning, match=r'b\.png.*mode="P"') as error:
+                    next(batches)
+                assert error.type is UserWarning
+
+    def test_names_the_column_that_loses_something(self, tmp_path: Path) -> None:
+        (tmp_path / "a.png").write_bytes(mask())
+        dataset = ps.read(tmp_path, columns={"photo": "image", "classes": "image", "grey": "image"})
+        dataset = dataset.transform(photo=Decode(mode="RGB"), classes=Decode(), grey=Decode("L"))
+        with pytest.warns(UserWarning, match="column 'classes'") as warned:
+            list(ps.Loader(dataset.batch(1)))
+        assert len(warned) == 1
+
+    def test_of_recognised_datasets_is_none_since_their_loaders_convert(self, tmp_path: Path) -> None:
+        files = [mask(), encoded(Image.merge("RGBA", [picture(23, 31, mode="L")] * 4), "PNG")]
+        for number, data in enumerate(files * 2):
+            (tmp_path / "some").mkdir(exist_ok=True)
+            (tmp_path / "some" / f"{number}.png").write_bytes(data)
+        images = ImageFolder(str(tmp_path), v1.Compose([v1.CenterCrop(20), v1.PILToTensor()]))
+        assert recognise(images) is not None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = [batch[0] for batch in penstock.torch.DataLoader(images, batch_size=2)]
+        assert torch.equal(torch.cat(found), torch.stack([image for image, _ in images]))
+
+
+@pytest.mark.parametrize("kind", ["tfrecord", "parquet", "tar"])
+def test_modes_of_images_in_records(tmp_path: Path, kind: str) -> None:
+    files = [mask(), mask(MASK[::-1].copy()), encoded(Image.fromarray(MASK, "P").quantize(21), "GIF")]
+    if kind == "tfrecord":
+        tfrecords.write(tmp_path / "a.tfrecord", [tfrecords.example(image=tfrecords.texts(data)) for data in files])
+    elif kind == "parquet":
+        pq.write_table(pa.table({"image": files}), tmp_path / "a.parquet")
+    else:
+        tars.write(tmp_path / "a.tar", [(f"{number}.image", data) for number, data in enumerate(files)])
+    dataset = ps.read(tmp_path, columns={"image": ps.Column(feature="image", dtype="bytes")})
+    for mode in ("L", "P"):
+        expected = np.stack([made(data, mode) for data in files]).transpose(0, 3, 1, 2)
+        assert np.array_equal(loaded(dataset, Decode(mode)), expected), mode
+
 
 def test_a_mask_behind_a_cache_is_not_averaged_either(tmp_path: Path) -> None:
     kept = folder(tmp_path, a=mask()).transform(image=Decode("P")).cache()
@@ -402,6 +515,43 @@ def test_a_mask_behind_a_cache_is_not_averaged_either(tmp_path: Path) -> None:
         ps.Loader(kept.transform(image=Resize((8, 8))).batch(1))
     images = next(iter(ps.Loader(kept.transform(image=Resize((62, 46), "nearest")).batch(1))))["image"]
     assert np.array_equal(np.asarray(images)[0, 0], MASK.repeat(2, 0).repeat(2, 1))
+
+
+@pytest.mark.parametrize("mode", ["P", "unchanged"])
+def test_indices_are_known_behind_a_cache_and_joins(tmp_path: Path, mode: Any) -> None:
+    data = folder(tmp_path, a=mask(), b=mask())
+    kept = data.transform(image=Decode(mode)).cache()
+    parts = [data.transform(image=[Decode(mode), NHWC]) for _ in range(2)]
+    photos = data.select("image").transform(image=Decode("RGB"))
+    zipped = ps.zip(
+        [photos, ps.read(tmp_path / "files", columns={"classes": "image"}).transform(classes=Decode(mode)).cache()]
+    )
+    list(ps.Loader(kept.batch(1)))  # what is kept is none the less known
+    for plan in (kept, kept.shuffle(seed=1).take(1), ps.concat(parts), ps.mix(parts, weights=[1, 1])):
+        with pytest.raises(PlanError, match="nearest"):
+            ps.Loader(plan.transform(image=Resize((8, 8))).batch(1))
+        assert len(loaded(plan, Resize((8, 8), "nearest"))) <= 4
+    with pytest.raises(PlanError, match="nearest"):
+        ps.Loader(zipped.transform(classes=Resize((8, 8))).batch(1))
+
+
+def test_what_comes_out_of_a_function_is_unchanged_too(tmp_path: Path) -> None:
+    data = folder(tmp_path, a=mask(), b=mask())
+    kept = data.map_rows(lambda row: {"image": row["image"]}).transform(image=Decode("unchanged")).cache()
+    assert loaded(kept, image.CenterCrop((8, 8))).shape == (2, 1, 8, 8)
+    with pytest.raises(PlanError, match="nearest"):
+        ps.Loader(kept.transform(image=Resize((8, 8))).batch(1))
+    made = data.map_rows(lambda row: {"made": row["image"]})
+    for ops in (Decode("unchanged"), Decode("L")):
+        with pytest.raises(PlanError, match="'made' comes out of a function"):
+            list(ps.Loader(made.transform(made=ops).batch(1)))
+    sized = made.transform(made=[Decode("P"), image.CenterCrop(8)]).batch(2)
+    assert next(iter(ps.Loader(sized)))["made"].shape == (2, 1, 8, 8)
+
+
+def test_grey_behind_a_cache_is_averaged(tmp_path: Path) -> None:
+    kept = folder(tmp_path, a=encoded(picture(23, 31, mode="L"), "PNG")).transform(image=Decode("unchanged")).cache()
+    assert loaded(kept, Resize((8, 8))).shape == (1, 1, 8, 8)
 
 
 def test_depth_behind_a_cache_goes_on_as_16_bits(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from penstock.order.keys import STEP_KEY, TRANSFORM_KEY
 from penstock.plan.nodes import Draws, Read
 from penstock.source.jpeg_index import Growing
 from penstock.source.protocol import Access
-from penstock.transform.image import as_first_is, fuse, image_size, loss_in_words
+from penstock.transform.image import ImageKernel, fuse, image_size, loss_in_words
 
 _T = TypeVar("_T")
 
@@ -69,7 +69,13 @@ class FirstImage:
 
     def _look_at(self, sample: int, look: Callable[[bytes], _T]) -> _T:
         ids = np.array([sample], dtype=np.int64)
-        data = load_samples(self._source, self._read, ids)[self._column][0]
+        columns = load_samples(self._source, self._read, ids)
+        if self._column not in columns:
+            raise PlanError(
+                f"transform: column {quoted(self._column)} comes out of a function, and what its first image is cannot be looked up before; say "
+                f"Decode(mode=…), and let Resize((height, width)) or a crop fix the size"
+            )
+        data = columns[self._column][0]
         try:
             return look(data.as_py() if isinstance(data, pa.Scalar) else data)
         except ValueError as error:
@@ -102,8 +108,8 @@ class ColumnKernel:
         """The kernel for a column like this one."""
         with self._lock:
             if self._kernel is None:
-                ops = as_first_is(self._ops, self._first.mode)
-                self._kernel = fuse(ops, field_of(column), self._first.size, limits=self._limits, numbers=self._numbers)
+                source = field_of(column)
+                self._kernel = fuse(self._ops, source, self._first.size, limits=self._limits, numbers=self._numbers)
             return self._kernel
 
     def entry_points(self, column: Any, samples: Ids, threads: int) -> EntryPoints | None:
@@ -194,10 +200,16 @@ class ApplyKernels:
                     bad |= {one.row: self._named(int(ids[one.row]), one) for one in error.every}
                     lost = None
             if lost is not None:
-                row, what = lost
-                warn(f"{self._places(int(ids[row]))}: column {quoted(name)}: {loss_in_words(what)}")
+                self._warn_of_loss(kernel, name, int(ids[lost[0]]), lost[1])
             columns[name], spec[name] = out, kernel.field
         return columns, spec
+
+    def _warn_of_loss(self, kernel: ImageKernel, name: str, row_id: int, what: str) -> None:
+        try:
+            warn(f"{self._places(row_id)}: column {quoted(name)}: {loss_in_words(what)}")
+        except Warning:  # an error by the user's filters: its step is made again, alone, and must fail again
+            kernel.is_watching = True
+            raise
 
     def _drawing(self, part: Part, draw: Draws, name: str, epoch: int) -> Drawing:
         """A column with its kernel, and the key by which that draws."""

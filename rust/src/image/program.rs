@@ -294,7 +294,6 @@ fn other_mode(data: &[u8], header: &Header, wanted: Mode) -> Fault {
 
 impl Buffers {
     /// One pass from `source`, or from the planes of `jpeg` where that suits, into `out`, a whole image of the emitter's format.
-    #[expect(clippy::too_many_arguments, reason = "what is read, what is written and how, each of another kind")]
     fn pass(
         &mut self,
         mode: Mode,

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.plan.nodes import Node, Transform
 from penstock.plan.rules.across_cache import BETWEEN, across_cache
 from penstock.plan.tree import rewrite, with_inputs
-from penstock.transform.image import ToLayout, check_follows
+from penstock.transform.image import ToLayout
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,6 @@ def _split(node: Node) -> Node | None:
         return None
     into, out = dict(below.ops), dict(node.ops)
     for name in [name for name in out if name in into]:
-        check_follows(into[name], out[name])
         layout = _layout_of(into[name])
         if is_next and not any(isinstance(op, ToLayout) for op in out[name]):
             out[name] = (*out[name], AtCache(layout))

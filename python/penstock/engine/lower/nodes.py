@@ -54,7 +54,7 @@ from penstock.plan.tree import flow, inputs_of, leaves
 from penstock.source.jpeg_index import Growing, index_path, load
 from penstock.source.protocol import Access
 from penstock.transform.function import name_of
-from penstock.transform.image import as_first_is, fuse
+from penstock.transform.image import as_first_is, fuse, gives_indices
 from penstock.transform.image.device import split
 
 #: Threads for a user's function: at first, since it may hold the interpreter, and where it waits for something else.
@@ -65,7 +65,7 @@ _FIRST_FUNCTION_THREADS, _MOST_FUNCTION_THREADS = 4, 64
 class Branch:
     """What comes out of a node: rows of the sources numbered [sources[0], sources[1]). spec: None after a user's function.
 
-    leaf: the first source. leaf_of: the sources of columns that come from another one.
+    leaf: the first source. leaf_of: the sources of columns that come from another one. indices: the columns that hold indices of a palette.
     """
 
     sources: tuple[int, int]
@@ -73,6 +73,7 @@ class Branch:
     spec: dict[str, Field] | None
     limits: Limits
     leaf_of: Mapping[str, Read] = field(default_factory=dict)
+    indices: frozenset[str] = frozenset()
 
     @property
     def is_one_source(self) -> bool:
@@ -127,7 +128,7 @@ class NodeStages(ReadingStages):
             merge = MergeParts(node.verb, [branch.sources for branch in inputs], self.slots, self.budget)
             self.add(node.verb, "cpu", merge, threads=self.together)
             self.item_bytes.update(self.widest, sum(field.row_bytes for field in self.widest.values()))
-        return replace(inputs[0], sources=sources, spec=spec, limits=limits)
+        return replace(inputs[0], sources=sources, spec=spec, limits=limits, indices=_indices_of(inputs))
 
     def zipped(self, node: Zip, inputs: Sequence[Branch]) -> Branch:
         """The parts of several branches side by side."""
@@ -142,7 +143,7 @@ class NodeStages(ReadingStages):
             for name in branch.spec or branch.leaf.opened.source.spec
         }
         self.add(node.verb, "cpu", ZipParts([branch.sources for branch in inputs]))
-        return Branch(sources, inputs[0].leaf, spec, limits, leaf_of)
+        return Branch(sources, inputs[0].leaf, spec, limits, leaf_of, _indices_of(inputs))
 
     def source_column(self, node: SourceColumn, inputs: Sequence[Branch]) -> Branch:
         """The number of the dataset that each row came of."""
@@ -169,10 +170,13 @@ class NodeStages(ReadingStages):
         """Native ops on columns."""
         (branch,) = inputs
         applied, draws, spec = {}, list[Draws](), None if branch.spec is None else dict(branch.spec)
+        indices = {*branch.indices}
         for (name, ops), draw in zip(node.ops, node.draws, strict=True):
             first = FirstImage(branch.leaf_of.get(name, branch.leaf), name, ops)
-            if spec is not None and not self.is_described:
+            if not self.is_described:
                 ops = as_first_is(ops, first.mode)  # noqa: PLW2901  # the same, with a mode
+            if gives_indices(ops, from_indices=name in indices):
+                indices.add(name)
             if spec is not None and node is self.on_device.transform and name not in self.on_device.excluded:
                 ops = self._host_ops(name, ops, spec[name], draw)  # noqa: PLW2901  # what is left of them
                 if not ops:
@@ -197,13 +201,14 @@ class NodeStages(ReadingStages):
             budget=self.budget,
             is_frozen=self.frozen > 0,
         )
+        made = replace(branch, spec=spec, indices=frozenset(indices))
         if not applied:
-            return replace(branch, spec=spec)
+            return made
         self.applied.append(apply)
         before = self.number_of("transform")
         name = "transform" if before == 0 else f"transform {before + 1}"
         self.add_fallible(branch.sources, name, "cpu", apply, threads=self.together)
-        return replace(branch, spec=spec)
+        return made
 
     def _host_ops(self, name: str, ops: tuple[Any, ...], source: Field, draw: Draws) -> tuple[Any, ...]:
         """The ops that stay on the host, of a chain whose end the device does."""
@@ -247,7 +252,7 @@ class NodeStages(ReadingStages):
         )
         add = partial(self.add_fallible, branch.sources) if isinstance(node, MapRows) else self.add
         add(f"{node.verb} {name_of(node.function)}", "python", work, **self._threads_of(node))
-        return replace(branch, spec=None)
+        return replace(branch, spec=None, indices=frozenset())
 
     def _threads_of(self, node: Map | MapRows) -> dict[str, Any]:
         """How many threads call a function, and what a tuner may do: beyond the CPUs where it waits for something else. Processes compute."""
@@ -270,6 +275,10 @@ class NodeStages(ReadingStages):
         pad = PadColumns(branch.sources, node, self._places_of(branch), self.slots, self.budget)
         self.add("pad", "cpu", pad, threads=self.together)
         return replace(branch, spec=spec)
+
+
+def _indices_of(branches: Sequence[Branch]) -> frozenset[str]:
+    return frozenset[str]().union(*(branch.indices for branch in branches))
 
 
 def _same(item: Item) -> Item:

@@ -12,7 +12,7 @@ from penstock.transform.image.geometry import (
     RandomVerticalFlip,
     Resize,
 )
-from penstock.transform.image.kernel import ImageKernel, as_first_is, check_follows, fuse, image_size
+from penstock.transform.image.kernel import ImageKernel, as_first_is, fuse, gives_indices, image_size
 from penstock.transform.image.numbers import IMAGENET, Normalize, Statistics, ToDtype, ToLayout
 from penstock.transform.image.op import ImageOp
 
@@ -32,8 +32,8 @@ __all__ = [
     "ToDtype",
     "ToLayout",
     "as_first_is",
-    "check_follows",
     "fuse",
+    "gives_indices",
     "image_size",
     "loss_in_words",
 ]

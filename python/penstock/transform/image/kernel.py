@@ -38,7 +38,7 @@ class ImageKernel:
         self._by_size = {place: chain.geometry[place][0] for place in chain.by_size}
         self.images: Counter[str] = Counter()
         self._counting = threading.Lock()
-        self._is_watching = is_watching
+        self.is_watching = is_watching
         sides = (height, width)
         shape = (chain.channels, *sides) if chain.layout == "NCHW" else (*sides, chain.channels)
         self.field = Field(chain.numbers.dtype, shape)
@@ -103,13 +103,13 @@ class ImageKernel:
             threads,
             None if entry_points is None else entry_points.arrays,
             every_row,
-            self._is_watching,
+            self.is_watching,
         )
         with self._counting:
             self.images.update(dict(zip(DECODERS, done, strict=True)))
-            if lost is None or not self._is_watching:
+            if lost is None or not self.is_watching:
                 return None
-            self._is_watching = False
+            self.is_watching = False
             return lost
 
 
@@ -171,12 +171,14 @@ def chain_of(ops: Sequence[ImageOp], source: Field, numbers: Sequence[int]) -> C
     return chain
 
 
-def check_follows(before: Sequence[ImageOp], ops: Sequence[ImageOp]) -> None:
-    """PlanError for ops that cannot work on what `before` gives, where a cache between them forgets that it is indices of a palette."""
-    if before and isinstance(before[0], Decode) and before[0].mode == "P":
-        chain = Chain(mode="P", encoded=False)
-        for op in ops:
-            chain = op.extend(chain)
+def gives_indices(ops: Sequence[ImageOp], *, from_indices: bool) -> bool:
+    """Whether ops give indices of a palette. from_indices: whether they work on such, which pixels do not say; PlanError if they cannot."""
+    if not from_indices:
+        return bool(ops) and isinstance(ops[0], Decode) and ops[0].mode == "P"
+    chain = Chain(mode="P", encoded=False)
+    for op in ops:
+        chain = op.extend(chain)
+    return True
 
 
 def _program(chain: Chain, height: int, width: int, limits: Limits) -> ImageProgram:
