@@ -124,7 +124,7 @@ def test_class_folders_without_files_are_told_for_globs_and_folders_too(tmp_path
     with pytest.warns(UserWarning, match="these sibling folders have no file in the list: bees"):
         ps.read(f"{root}/*/a*.jpg")
     (root / "wasps").mkdir()
-    with pytest.warns(UserWarning, match="lies wasps, with no file in this dataset"):
+    with pytest.warns(UserWarning, match="these sibling folders have no file in the list: wasps"):
         ps.read(root)
 
 

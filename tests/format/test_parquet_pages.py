@@ -237,7 +237,7 @@ def test_a_large_row_group_is_read_in_parts(tmp_path: Path, by_pages: list[int],
     dataset = ps.read(path)
     dataset.source.load(300, 1)
     assert 0 < max(by_pages) < 100
-    parts = dataset.source.stored.parts
+    parts = getattr(dataset.source, "raw", dataset.source).stored.parts
     assert len(parts) > 5
     assert parts.by_pages.all()
     assert parts.rows.sum() == 600
@@ -255,7 +255,8 @@ def test_a_large_row_group_is_read_in_parts(tmp_path: Path, by_pages: list[int],
 @pytest.mark.usefixtures("parts_of_a_kilobyte")
 def test_files_without_a_page_index_keep_their_row_groups(tmp_path: Path) -> None:
     pq.write_table(tables.table(600), tmp_path / "0.parquet", data_page_size=100)
-    parts = ps.read(tmp_path).source.stored.parts
+    source = ps.read(tmp_path).source
+    parts = getattr(source, "raw", source).stored.parts
     assert (len(parts), parts.by_pages.tolist()) == (1, [False])
 
 
