@@ -148,7 +148,9 @@ def fuse(
     else:
         height, width = (_LARGE, _LARGE) if chain.fixes_size else size_of_first()
     is_watching = isinstance(ops[0], Decode) and ops[0].warns
-    return ImageKernel(chain, *probe.size_from(height, width), limits, is_watching=is_watching, channels_first=channels_first)
+    return ImageKernel(
+        chain, *probe.size_from(height, width), limits, is_watching=is_watching, channels_first=channels_first
+    )
 
 
 def as_first_is(ops: Sequence[ImageOp], mode_of_first: Callable[[], str]) -> tuple[ImageOp, ...]:
@@ -226,7 +228,11 @@ def _mode(ops: Sequence[ImageOp], source: Field) -> str:
     is_first = source.shape[0] in (1, 3) and channels not in (1, 3)  # channels first, more likely than 1 or 3 rows
     if not is_first and (mode := _MODES.get((source.dtype, channels))):
         return mode
-    hint = ' (move the channels to the end; ops before a function do with ToLayout("NHWC") at the end of their chain)' if is_first else ""
+    hint = (
+        ' (move the channels to the end; ops before a function do with ToLayout("NHWC") at the end of their chain)'
+        if is_first
+        else ""
+    )
     raise PlanError(
         f"image ops on {channels} channels of {source.dtype}, shape {source.shape}; give (height, width, channels), uint8 of 1 to 4 or uint16 "
         f"of 1{hint}"
