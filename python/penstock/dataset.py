@@ -216,6 +216,8 @@ class Dataset:
                 draws="together",
             )
 
+        Warns where random ops move the pixels of one column and another one, without draws="apart", has ops and stays as it is: a mask's crop may have been forgotten.
+
         Raises PlanError where random ops of several columns have no `draws`, also in transforms one after another, or in datasets of a `zip`. Batches raise DataError where
         a crop is drawn together and the sizes of a row's images differ.
         """

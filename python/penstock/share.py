@@ -38,7 +38,7 @@ from penstock.order.token_batches import TokenBatches
 from penstock.plan.nodes import BatchTokens, LaneNode, Mix, Shard
 from penstock.plan.rules import optimize
 from penstock.plan.saved import SavedPlan
-from penstock.plan.skipping import skipping
+from penstock.plan.skipping import check_equal_parts, skipping
 from penstock.plan.tree import find, flow, leaves
 from penstock.source.protocol import Access
 from penstock.storage.cache.storage import CachedStorage
@@ -221,6 +221,8 @@ def share_of(
             "on_error: with batch_tokens a batch has room for the rows that the plan says, and for no others; leave bad samples out by read(…, exclude=…)"
         )
     if tolerance is not None and not tolerance.substitutes:
+        if equal_parts:
+            check_equal_parts(dataset.root)
         steps = order_of(dataset.root, Where(rank=rank, world_size=world_size)).order.steps_per_epoch
         dataset = Dataset(skipping(dataset.root, steps))
     fixed = frozenset(name for name, given in (("cpus", cpus), ("memory", memory_bytes)) if given)

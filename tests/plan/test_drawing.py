@@ -49,7 +49,13 @@ SILENT: dict[str, Callable[[], ps.Dataset]] = {
 SAID: dict[str, Callable[[], ps.Dataset]] = {
     "together": lambda: table().transform(a=[CROP, FLIP], b=[CROP, FLIP], draws="together"),
     "apart": lambda: table().transform(a=[CROP], b=[FLIP], draws="apart"),
-    "one random column": lambda: table().transform(a=[CROP], b=[I.CenterCrop(6)]),
+    "one random column": lambda: table().transform(a=[CROP], b=[I.CenterCrop(6)], draws="apart"),
+    "one column with ops": lambda: table().transform(a=[CROP]),
+    "nothing moved": lambda: table().transform(a=[GREY], b=[I.CenterCrop(6)]),
+    "prepared, then moved together": lambda: table().transform(a=[I.CenterCrop(8)], b=[I.CenterCrop(8)]).transform(a=[CROP], b=[CROP], draws="together").transform(a=[GREY]),
+    "one gone before the other is moved": lambda: table().transform(b=[I.CenterCrop(8)]).select("a").transform(a=[CROP]),
+    "a function between what stays and what is moved": lambda: table().transform(b=[I.CenterCrop(8)]).map(dict).transform(a=[CROP]),
+    "datasets of a mix, each with one": lambda: ps.mix([table().transform(a=[FLIP, I.ToLayout("NHWC")]), table().transform(b=[I.CenterCrop(9), I.ToLayout("NHWC")])], rows=8),
     "the same column again": lambda: table().transform(a=[CROP]).transform(a=[FLIP]),
     "apart behind one": lambda: table().transform(a=[FLIP]).transform(b=[FLIP], draws="apart"),
     "behind one apart": lambda: table().transform(a=[FLIP], draws="apart").transform(b=[FLIP]),
@@ -64,6 +70,29 @@ SAID: dict[str, Callable[[], ps.Dataset]] = {
     "no option": lambda: table().transform(a=[FLIP], draws=None),
     "a column of that name": lambda: ps.from_arrays({"draws": np.zeros((4, 8, 8, 3), np.uint8)}).transform(draws=[CROP]),
 }  # fmt: skip
+
+
+FORGOTTEN: dict[str, Callable[[], ps.Dataset]] = {
+    "one transform": lambda: table().transform(a=[CROP], b=[I.CenterCrop(6)]),
+    "what stays comes first": lambda: table().transform(b=[I.CenterCrop(8)]).transform(a=[CROP]),
+    "what stays comes last": lambda: table().transform(a=[FLIP]).transform(b=[I.CenterCrop(8)]),
+    "both before, one moved": lambda: table().transform(a=[I.CenterCrop(8)], b=[I.CenterCrop(8)]).transform(a=[CROP]),
+    "a shuffle and a batch between": lambda: table().transform(b=[I.CenterCrop(8)]).shuffle(seed=0).batch(4).transform(a=[CROP]),
+    "a cache between": lambda: table().transform(a=[I.CenterCrop(8)], b=[I.CenterCrop(8)]).cache().transform(a=[CROP]),
+    "a third behind two together": lambda: table("bac").transform(a=[CROP], c=[CROP], draws="together").transform(b=[I.CenterCrop(8)]),
+    "in a zip": lambda: ps.zip([table("a").transform(a=[FLIP]), table("b").drop("id").transform(b=[I.CenterCrop(8)])]),
+    "above a zip": lambda: ps.zip([table("a"), table("b").drop("id").transform(b=[I.CenterCrop(8)])]).transform(a=[FLIP]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_an_image_that_is_moved_beside_one_that_stays_is_a_warning(name: str) -> None:
+    """Once, where the user's line is, with both columns and both ways to say what is meant."""
+    with pytest.warns(UserWarning, match=r"moves the pixels of 'a' at random, and nothing moves those of 'b'") as told:
+        FORGOTTEN[name]().transform(a=[I.Normalize(I.IMAGENET)])
+    assert [one.filename for one in told] == [__file__]
+    assert "transform(a=[…], b=[…], draws='together')" in str(told[0].message)
+    assert "draws='apart'" in str(told[0].message)
 
 
 @pytest.mark.parametrize("name", SILENT)

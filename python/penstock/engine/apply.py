@@ -93,7 +93,10 @@ class ColumnKernel:
         kernel: Any = None,
         entry_points: EntryPoints | Growing | None = None,
         numbers: Sequence[int] = (),
+        *,
+        channels_first: bool = False,
     ) -> None:
+        self._channels_first = channels_first
         self._ops, self._first, self._limits, self._kernel = ops, first, limits, kernel
         self._numbers = numbers
         self._entry_points = entry_points
@@ -108,8 +111,14 @@ class ColumnKernel:
         """The kernel for a column like this one."""
         with self._lock:
             if self._kernel is None:
-                source = field_of(column)
-                self._kernel = fuse(self._ops, source, self._first.size, limits=self._limits, numbers=self._numbers)
+                self._kernel = fuse(
+                    self._ops,
+                    field_of(column),
+                    self._first.size,
+                    limits=self._limits,
+                    numbers=self._numbers,
+                    channels_first=self._channels_first,
+                )
             return self._kernel
 
     def entry_points(self, column: Any, samples: Ids, threads: int) -> EntryPoints | None:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
+from typing import Any
 
 from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 from penstock.core.random_use import mentions_generators
 from penstock.core.warned import warn
 from penstock.plan.columns import known_columns
-from penstock.plan.drawing import concerns
-from penstock.plan.nodes import FUNCTION_NODES, Node, Transform, Zip
-from penstock.plan.tree import flow
+from penstock.plan.drawing import MOVES, concerns
+from penstock.plan.nodes import COLUMN_NODES, FUNCTION_NODES, Concat, Mix, Node, Read, Transform, Zip
+from penstock.plan.tree import flow, inputs_of
 from penstock.transform.function import name_of, wants_generator
 
 _APART = "If every column is to draw for itself, say so: transform(…, draws='apart')"
 
 
 def check_draws(new: Node) -> None:
-    """PlanError where a transform, or a zip, lets two columns draw for themselves and the user did not say so; a warning where functions do.
+    """PlanError where a transform, or a zip, lets two columns draw for themselves and the user did not say so; a warning where functions do, or one column is moved at random and another is not.
 
     Transforms one after another count as one does, whatever stands between them, and so do those of datasets that are zipped. The datasets of a `concat` or `mix`
     have rows of their own.
@@ -32,6 +33,50 @@ def check_draws(new: Node) -> None:
     elif isinstance(new, Zip):
         for first, second in combinations(range(len(new.inputs)), 2):
             _check_side_by_side(new.inputs, first, second)
+    if isinstance(new, (Transform, Zip)):
+        _warn_of_still(new)
+
+
+def _warn_of_still(new: Transform | Zip) -> None:
+    """A warning where random ops move the pixels of one column, and another one's image stays: a mask's crop was forgotten, perhaps."""
+    known = known_columns(new)
+    told = [pair for below in inputs_of(new) for pair in _moved_and_still(below)]
+    found = [
+        pair for pair in _moved_and_still(new) if pair not in told and (known is None or {pair[0], pair[1]} <= {*known})
+    ]
+    if found:
+        moved, still, op = found[0]
+        warn(
+            f"{new.verb}: {op} moves the pixels of {quoted(moved)} at random, and nothing moves those of {quoted(still)}: a mask would no longer match its image. If both "
+            f"belong together, give both the same random ops, transform({moved}=[…], {still}=[…], draws='together'); if not, say transform(…, draws='apart')",
+            stacklevel=5,
+        )
+
+
+def _moved_and_still(root: Node) -> list[tuple[str, str, str]]:
+    """Columns that random ops move, each with one that has ops and stays, and the kind of the first such op; none where the user said that columns draw apart."""
+    transforms = _of_same_rows(root)
+    if any(node.drawn == "apart" for node in transforms):
+        return []
+    chains = dict[str, list[Any]]()
+    for node in transforms:
+        for name, ops in node.ops:
+            chains.setdefault(name, []).extend(ops)
+    moving = {name: _first_moving(name, ops) for name, ops in chains.items()}
+    still = [name for name, op in moving.items() if op is None]
+    return [(name, other, op) for name, op in moving.items() if op is not None for other in still]
+
+
+def _first_moving(name: str, ops: Sequence[Any]) -> str | None:
+    return next((type(op).__name__ for op in ops if MOVES in concerns([(name, (op,))])), None)
+
+
+def _of_same_rows(root: Node) -> list[Transform]:
+    """The transforms of a node's rows, with no function between that may do their work."""
+    if isinstance(root, (Read, Concat, Mix, *COLUMN_NODES)):
+        return []
+    found = [node for below in inputs_of(root) for node in _of_same_rows(below)]
+    return [*found, root] if isinstance(root, Transform) else found
 
 
 def _check_after(new: Transform, below: Transform, known: dict[str, str] | None) -> None:
@@ -77,7 +122,7 @@ def _check_side_by_side(inputs: Sequence[Node], first: int, second: int) -> None
         warn(
             f"zip: {found[0]} of dataset {first} and {found[1]} of dataset {second} draw random numbers, each for its own dataset; where these belong together, as of an "
             f"image and its mask, draw after the zip, where a function gets the columns of both: zip([…]).map_rows(function)",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -58,12 +58,54 @@ def skipping(root: Node, steps: int) -> Node:
     return made
 
 
+def check_equal_parts(root: Node) -> None:
+    """PlanError where ranks have equal parts of a last step that may be short: none is, and rows of the next epoch would count as rows of this one."""
+    batch = find(root, Batch)
+    if batch is not None and batch.steps is None and not batch.drop_last:
+        raise PlanError(
+            "on_error='skip': every step is full, the last one with rows of the next epoch, so equal parts of each row once (equal_parts=True, and what trainers gather) "
+            "cannot be; choose on_error='substitute', or to train on these rows drop_last=True or equal_parts=False"
+        )
+
+
 def _below_batch(node: Node, steps: int) -> Node:
+    """A plan whose bad rows are left out below the batch, which has so many steps; what may meet some above it goes below it with all that stands between."""
     if isinstance(node, Batch):
         return replace(node, input=_below_batch(node.input, steps), steps=node.steps or steps)
     if isinstance(node, Pad):
         return replace(node, input=_below_batch(node.input, steps))
-    return _without_bad(node)
+    if find(node, Batch) is None:
+        return _without_bad(node)
+    if not isinstance(node, _FALLIBLE):
+        return with_inputs(node, [_below_batch(below, steps) for below in inputs_of(node)])
+    (below,) = inputs_of(node)
+    padded = find(below, Pad)
+    if padded is None or padded.length is not None:
+        return _without_bad(with_inputs(node, [_of_steps(below, steps)]))
+    moved = _below_padding(node) if isinstance(node, Transform) else node
+    if isinstance(moved, Batch):
+        return _below_batch(moved, steps)
+    raise PlanError(
+        f"on_error='skip': {node.verb} may meet bad rows, and comes after batch_padded, which pads the rows of a whole batch; write it before batch_padded, give that a length=, "
+        "or choose on_error='substitute'"
+    )
+
+
+def _of_steps(node: Node, steps: int) -> Node:
+    """The same, in epochs of so many steps."""
+    if isinstance(node, Batch):
+        return replace(node, steps=node.steps or steps)
+    return with_inputs(node, [_of_steps(below, steps) for below in inputs_of(node)])
+
+
+def _below_padding(node: Transform) -> Node:
+    """The same with the ops before batch and pad, which leave images as they are."""
+    below = node.input
+    if isinstance(below, Transform):
+        below = _below_padding(below)
+    if isinstance(below, (Batch, Pad)):
+        return replace(below, input=_below_padding(replace(node, input=below.input)))
+    return replace(node, input=below)
 
 
 def _guarded(node: Node, *, keeps_order: bool) -> Node:

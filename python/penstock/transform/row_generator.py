@@ -57,7 +57,7 @@ class RowGenerator:
         if self._given.step is None:
             raise PlanError(
                 f"{self._where}: rng.step is the generator of a global batch, and the rows here are in none yet: filter, flat_map, and what comes before them, "
-                f"before cache() or before a bad row is skipped. Use rng.random(), rng.normal() or rng.keys, which belong to the rows, or write "
+                f"before cache() or, with on_error='skip', where a bad row is left out. Use rng.random(), rng.normal() or rng.keys, which belong to the rows, or write "
                 f"map(…) after that"
             )
         if self._step is None:

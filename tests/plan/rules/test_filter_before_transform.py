@@ -53,7 +53,7 @@ def test_rows_that_are_filtered_out_are_not_decoded() -> None:
 
 def test_chains_that_wait_and_chains_that_do_not() -> None:
     flip, grey = [ps.image.RandomHorizontalFlip()], [ps.image.CenterCrop(4)]
-    plan = table().transform(image=CHAIN, pixels=flip).filter(odd, columns=["id"]).transform(pixels=grey)
+    plan = table().transform(image=CHAIN, pixels=flip, draws="apart").filter(odd, columns=["id"]).transform(pixels=grey)
     plan = plan.batch(4, steps=10)
     assert verbs(plan) == ["read", "transform", "filter", "transform", "batch"], "random numbers stay below"
     below, above = (node for node in flow(optimize(plan.root)) if isinstance(node, Transform))

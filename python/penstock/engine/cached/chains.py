@@ -29,7 +29,7 @@ def _split(node: Node) -> Node | None:
         return None
     into, out = dict(below.ops), dict(node.ops)
     for name in [name for name in out if name in into]:
-        layout = _layout_of(into[name])
+        layout = layout_of(into[name])
         if is_next and not any(isinstance(op, ToLayout) for op in out[name]):
             out[name] = (*out[name], AtCache(layout))
         if layout != "NHWC":
@@ -40,7 +40,8 @@ def _split(node: Node) -> Node | None:
     return replace(node, input=made, ops=tuple(out.items()))
 
 
-def _layout_of(ops: tuple[Any, ...]) -> Any:
+def layout_of(ops: tuple[Any, ...]) -> Any:
+    """The layout that a chain ends with: "NCHW" where it does not say."""
     return next((op.layout for op in reversed(ops) if isinstance(op, ToLayout)), "NCHW")
 
 

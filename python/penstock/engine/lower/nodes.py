@@ -177,15 +177,18 @@ class NodeStages(ReadingStages):
                 ops = as_first_is(ops, first.mode)  # noqa: PLW2901  # the same, with a mode
             if gives_indices(ops, from_indices=name in indices):
                 indices.add(name)
-            if spec is not None and node is self.on_device.transform and name not in self.on_device.excluded:
+            is_first = name in node.channels_first
+            stays = is_first or node is not self.on_device.transform or name in self.on_device.excluded
+            if spec is not None and not stays:
                 ops = self._host_ops(name, ops, spec[name], draw)  # noqa: PLW2901  # what is left of them
                 if not ops:
                     continue
             draws.append(draw)
             if spec is None or self.is_described:
-                applied[name] = ColumnKernel(ops, first, branch.limits, numbers=draw.ops)
+                applied[name] = ColumnKernel(ops, first, branch.limits, numbers=draw.ops, channels_first=is_first)
                 continue
-            kernel = fuse(ops, spec[name], first.size, limits=branch.limits, numbers=draw.ops)
+            field, numbers = spec[name], draw.ops
+            kernel = fuse(ops, field, first.size, limits=branch.limits, numbers=numbers, channels_first=is_first)
             applied[name] = ColumnKernel(ops, first, branch.limits, kernel, self._entry_points(branch, name, ops))
             replaced_bytes = spec[name].row_bytes
             spec[name] = self.widest[name] = kernel.field

@@ -6,11 +6,11 @@ from penstock.core.errors import PlanError
 from penstock.core.spec import Field
 from penstock.deliver import Deliver
 from penstock.engine.bad_rows import Tolerance
-from penstock.engine.cached.chains import split_chains
 from penstock.engine.cached.where import cache_places
 from penstock.engine.deliver_columns import VALID, DeliverColumns
 from penstock.engine.lanes.cut import cut
 from penstock.engine.lanes.feeds import LaneFeeds
+from penstock.engine.layouts import with_layouts
 from penstock.engine.lower.lanes import LANE_ROWS
 from penstock.engine.lower.nodes import NodeStages
 from penstock.engine.lower.stages import FAR_BYTES, ITEM_BYTES
@@ -54,7 +54,7 @@ def lower(
     order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
     rules = SAME_ROWS if tolerance is not None and tolerance.substitutes else RULES
-    root = cut(optimize(root, rules, prepare=split_chains))
+    root = cut(optimize(root, rules, prepare=with_layouts))
     sources = [leaf.opened.source for leaf in leaves(root)]
     if order.last is Last.PAD and any(VALID in source.spec for source in sources):
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")

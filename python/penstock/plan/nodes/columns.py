@@ -45,6 +45,7 @@ class Transform:
     """Chains of native ops, each for one column.
 
     drawn: "together" or "apart", as the user said. follows: what that makes of the ops, "together". draws: of each chain (see `rules.numbered`).
+    channels_first: the columns of pixels that come so (see `engine.layouts`).
     """
 
     input: Node
@@ -52,6 +53,7 @@ class Transform:
     drawn: str | None = field(default=None, metadata={"affects_result": False, "word": "draws"})
     follows: tuple[Follow, ...] = field(default=(), metadata={**LATER, "unsaid": True})
     draws: tuple[Draws, ...] = field(default=(), metadata={"affects_result": False})
+    channels_first: tuple[str, ...] = field(default=(), metadata={"affects_result": False})
     verb: str = "transform"
 
 

@@ -22,6 +22,7 @@ def join_transforms_across_order(node: Node) -> Node | None:
         ops=(*below.ops, *node.ops),
         draws=(*below.draws, *node.draws),
         follows=(*below.follows, *node.follows),
+        channels_first=(*below.channels_first, *node.channels_first),
         drawn=drawn_of(below, node),
     )
     return on_top(between, joined)

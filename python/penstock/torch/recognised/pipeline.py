@@ -17,10 +17,10 @@ from penstock.core.spec import Ids
 from penstock.core.warned import warn
 from penstock.dataset import Dataset
 from penstock.deliver import open_deliver
-from penstock.engine.cached.chains import split_chains
 from penstock.engine.deliver_columns import DeliverColumns
 from penstock.engine.free_memory import default_memory
 from penstock.engine.lanes.cut import cut
+from penstock.engine.layouts import with_layouts
 from penstock.engine.lower.nodes import NodeStages
 from penstock.engine.ordering import Where, order_of
 from penstock.engine.run import Run
@@ -136,7 +136,7 @@ class Pass:
         root = self._plan.batch(1).root
         where = Where(cpus=usable_cpus())
         self._order = ListedOrder(rows=DrawnRows(input=order_of(root, where).order.rows))
-        root = cut(optimize(root, prepare=split_chains))
+        root = cut(optimize(root, prepare=with_layouts))
         deliver = open_deliver("torch", None)
         lowering = NodeStages(root, self._order, where, 0, Slots(new_memory=deliver.new_memory), default_memory(1))
         lowering.add_reading()

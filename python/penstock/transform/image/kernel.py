@@ -31,9 +31,20 @@ class ImageKernel:
     """A fused chain: called with a column of a batch, it fills the batch's array.
 
     field: dtype and shape of one row of the result. images: images by decoder. is_watching: whether it tells of an image that loses something as RGB.
+    channels_first: whether pixels come as (channels, height, width).
     """
 
-    def __init__(self, chain: Chain, height: int, width: int, limits: Limits, *, is_watching: bool = False) -> None:
+    def __init__(
+        self,
+        chain: Chain,
+        height: int,
+        width: int,
+        limits: Limits,
+        *,
+        is_watching: bool = False,
+        channels_first: bool = False,
+    ) -> None:
+        self._channels_first = channels_first
         self._program = _program(chain, height, width, limits)
         self._by_size = {place: chain.geometry[place][0] for place in chain.by_size}
         self.images: Counter[str] = Counter()
@@ -49,9 +60,10 @@ class ImageKernel:
         if not places:
             return {}
         if isinstance(column, np.ndarray):
+            sides = column.shape[2:4] if self._channels_first else column.shape[1:3]
             found = [
                 np.broadcast_to(np.array(size, np.uint32), (len(column), 2))
-                for size in self._program.sizes_before_from(places, *column.shape[1:3])
+                for size in self._program.sizes_before_from(places, *sides)
             ]
             return dict(zip(self._by_size.values(), found, strict=True))
         spans = column if isinstance(column, Spans) else _spans(column)
@@ -91,7 +103,7 @@ class ImageKernel:
         out = out.reshape(-1).view(np.uint8)
         samples = np.ascontiguousarray(samples, dtype=np.int64)
         if isinstance(column, np.ndarray):
-            pixels = np.ascontiguousarray(column)
+            pixels = np.ascontiguousarray(np.moveaxis(column, 1, -1) if self._channels_first else column)
             self._program.run_dense(pixels.view(np.uint8), samples, key, out, threads)
             return None
         spans = column if isinstance(column, Spans) else _spans(column)
@@ -120,12 +132,15 @@ def fuse(
     *,
     limits: Limits = DEFAULT_LIMITS,
     numbers: Sequence[int] = (),
+    channels_first: bool = False,
 ) -> ImageKernel:
-    """One kernel for a chain of ops on `source`: encoded bytes, or pixels of shape (height, width, channels).
+    """One kernel for a chain of ops on `source`: encoded bytes, or pixels of shape (height, width, channels), or with channels_first (channels, height, width).
 
     Pixels are uint8 of 1 to 4 channels, or uint16 of one. size_of_first: returns the (height, width) of the first image, as `image_size` does. It is called only if no op fixes
     the size. numbers: of the ops, by which random ones draw; from 0 on if they are not given. Raises PlanError if the chain cannot work.
     """
+    if channels_first and source.dtype != "bytes":
+        source = replace(source, shape=(*source.shape[1:], *source.shape[:1]))
     chain = chain_of(ops, source, numbers)
     probe = _program(chain, 1, 1, limits)
     if source.dtype != "bytes":
@@ -133,7 +148,9 @@ def fuse(
     else:
         height, width = (_LARGE, _LARGE) if chain.fixes_size else size_of_first()
     is_watching = isinstance(ops[0], Decode) and ops[0].warns
-    return ImageKernel(chain, *probe.size_from(height, width), limits, is_watching=is_watching)
+    return ImageKernel(
+        chain, *probe.size_from(height, width), limits, is_watching=is_watching, channels_first=channels_first
+    )
 
 
 def as_first_is(ops: Sequence[ImageOp], mode_of_first: Callable[[], str]) -> tuple[ImageOp, ...]:
@@ -211,7 +228,11 @@ def _mode(ops: Sequence[ImageOp], source: Field) -> str:
     is_first = source.shape[0] in (1, 3) and channels not in (1, 3)  # channels first, more likely than 1 or 3 rows
     if not is_first and (mode := _MODES.get((source.dtype, channels))):
         return mode
-    hint = " (move the channels to the end)" if is_first else ""
+    hint = (
+        ' (move the channels to the end; ops before a function do with ToLayout("NHWC") at the end of their chain)'
+        if is_first
+        else ""
+    )
     raise PlanError(
         f"image ops on {channels} channels of {source.dtype}, shape {source.shape}; give (height, width, channels), uint8 of 1 to 4 or uint16 "
         f"of 1{hint}"
