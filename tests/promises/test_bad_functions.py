@@ -191,6 +191,18 @@ def test_input_that_is_changed_in_place_is_theirs() -> None:
     assert (ones == 1).all()
 
 
+@pytest.mark.parametrize("columns", [None, ["x"]])
+def test_what_a_filter_changes_in_place_is_its_own(columns: list[str] | None) -> None:
+    """The rows that stay come as they were, whichever columns the function gets."""
+
+    def above_mean(batch: dict[str, Any]) -> Any:
+        batch["x"] -= 7
+        return batch["x"] > 0
+
+    plan = ps.from_arrays({"x": np.arange(16.0)}).filter(above_mean, columns=columns).batch(8, steps=1, lanes=1)
+    assert run(plan)[0]["x"].tolist() == [*range(8, 16)]
+
+
 #: A library whose code says nothing of the generators that it draws from until it is called.
 _library = ModuleType("library")
 exec("import numpy as np\ndef noise(rows): return np.random.rand(rows)", vars(_library))

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import stats
 
+import penstock as ps
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError
 from penstock.transform.row_generator import RowGenerator
@@ -32,6 +34,10 @@ DRAWS: dict[str, Callable[[RowGenerator, int], Any]] = {
     "standard_normal": lambda rng, n: rng.standard_normal((n, 2)),
     "lognormal": lambda rng, n: rng.lognormal(0, 0.5),
     "exponential": lambda rng, n: rng.exponential(2.0),
+    "triangular": lambda rng, n: rng.triangular(-1, 0.5, 2, size=(n, 2)),
+    "laplace": lambda rng, n: rng.laplace(0, 2, size=(n, 2)),
+    "rayleigh": lambda rng, n: rng.rayleigh(2.0),
+    "standard_gamma": lambda rng, n: rng.standard_gamma(0.5, size=(n, 2)),
     "gamma": lambda rng, n: rng.gamma(0.5, size=(n, 2)),
     "beta": lambda rng, n: rng.beta(0.2, 0.2),
     "binomial": lambda rng, n: rng.binomial(40, 0.3, size=(n, 2)),
@@ -180,12 +186,36 @@ def test_what_cannot_be_drawn_says_what_to_do(draw: Any, found: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["shuffle", "permutation", "permuted", "bytes", "bit_generator", "spawn", "dirichlet"])
-def test_what_would_depend_on_the_batch_is_refused_with_the_choice(name: str) -> None:
-    with pytest.raises(AttributeError, match=rf"rng\.{name} would depend.*rng\.keys.*rng\.step\.{name}"):
+def test_what_does_not_draw_for_each_row_is_refused_with_the_choice(name: str) -> None:
+    """What moves rows would depend on those that are together; other methods of NumPy's are merely not there, and the error says no more."""
+    why = "would depend" if name in ("shuffle", "permutation", "permuted") else "is not among the methods"
+    with pytest.raises(AttributeError, match=rf"rng\.{name} {why}.*rng\.keys.*rng\.step\.{name}"):
         getattr(rng(), name)
     assert not hasattr(rng(), name)
     with pytest.raises(AttributeError, match=r"no 'rand'; it is a penstock\.RowGenerator"):
         rng().rand()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("column", [np.arange(ROWS), np.arange(2 * ROWS)[::2]])
+def test_choice_among_the_rows_that_are_together_is_refused(column: Any) -> None:
+    """Another number of ranks has other rows together; entries that are no column of the batch may be as many as it has rows."""
+    keys = DrawKeys(np.arange(ROWS), 5, None)
+    one = RowGenerator(keys, "map(f)", {"text": pa.array(["a"] * ROWS), "x": column})
+    for given in (column, column[1:], one._batch["text"]):
+        with pytest.raises(PlanError, match="another number of ranks has others together; pair rows"):
+            one.choice(given)
+    assert len(one.choice(np.arange(ROWS))) == ROWS
+
+
+@pytest.mark.parametrize("verb", ["map", "filter", "flat_map"])
+def test_choice_of_a_column_is_refused_in_functions(verb: str) -> None:
+    def partners(batch: Any, rng: Any) -> Any:
+        return {"x": rng.choice(batch["x"])}
+
+    plan = ps.from_arrays({"x": np.arange(20)})
+    made = plan.batch(4).map(partners) if verb == "map" else getattr(plan, verb)(partners).batch(4, steps=2, lanes=1)
+    with ps.Loader(made) as loader, pytest.raises(PlanError, match=rf"{verb}.*partners.*column 'x'"):
+        next(iter(loader))
 
 
 def test_the_generator_of_a_step_goes_on_from_call_to_call() -> None:

@@ -5,6 +5,7 @@ The failure contract, each case a test of tests/engine/test_run.py and tests/sup
 1. Success: items leave in order, each once; when the work ends, `next` raises StopIteration.
 2. A stage fails: everything before the failed item is delivered first; then its own exception, with its own traceback and
    a note that says stage, epoch, step and sample ids, is raised where the batch was requested. The run is over.
+   A lane stage makes the rows of a piece that fails again, in smaller ones, so that only steps that need the bad row fail (`lanes.feed`).
 3. Cancelled (`close`, a broken loop, a dropped loader, an interrupt while waiting): every thread stops after the item
    it is working on, and waits for no store any more; nothing is left running. `close` may be called twice and from any thread; whoever waits in `next`
    meanwhile gets ProcessError.

@@ -40,6 +40,11 @@ def leaves(root: Node) -> tuple[Read, ...]:
     return tuple(node for node in flow(root) if isinstance(node, Read))
 
 
+def comes_once(root: Node) -> bool:
+    """Whether rows that were read are gone, so that they cannot be read again."""
+    return any(getattr(leaf.opened.source, "comes_once", False) for leaf in leaves(root))
+
+
 def find(root: Node, kind: type[_Kind]) -> _Kind | None:
     """The first node of a kind, in flow order."""
     return next((node for node in flow(root) if isinstance(node, kind)), None)

@@ -100,7 +100,9 @@ class BatchFunction:
         where = f"{self.verb}({self.name})"
 
         def call(values: dict[str, Any]) -> Any:
-            return finished(self.function(values, **({"rng": RowGenerator(keys, where)} if self._generator else {})))
+            return finished(
+                self.function(values, **({"rng": RowGenerator(keys, where, values)} if self._generator else {}))
+            )
 
         return called(call, columns, self.text, where)
 

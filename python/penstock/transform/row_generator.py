@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,9 @@ _NO_PARAMETER = np.zeros(1)
 #: More rows of a choice without replacement than this are refused: each row sorts all entries.
 _MOST_SORTED = 1 << 27
 
+#: NumPy's methods that move the rows of what they are given.
+_OF_ALL_ROWS = ("permutation", "permuted", "shuffle")
+
 
 class RowGenerator:
     """Draws for each row of a batch by the row's own key: the `rng` of functions in `map`, `filter` and `flat_map`.
@@ -32,10 +36,13 @@ class RowGenerator:
 
     `rng.keys` has a number for each row (uint64) to seed generators of your own. `rng.step` is one `numpy.random.Generator` for the
     whole global batch, the same on all ranks. What else NumPy's generator can do raises AttributeError, which says so.
+
+    What a function does with a row may use that row only: the others of the batch are this rank's, and another number of ranks has others. So
+    CutMix, MixUp and whatever pairs rows belong behind the loader, on the batch that the model gets; `choice` of a column of the batch raises PlanError.
     """
 
-    def __init__(self, keys: DrawKeys, where: str) -> None:
-        self._given, self._where, self._calls = keys, where, 0
+    def __init__(self, keys: DrawKeys, where: str, batch: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self._given, self._where, self._calls, self._batch = keys, where, 0, batch
         self._keys: npt.NDArray[np.uint64] | None = None
         self._step: np.random.Generator | None = None
 
@@ -98,6 +105,30 @@ class RowGenerator:
         """Floats whose logarithm is normal."""
         return np.asarray(np.exp(self.normal(mean, sigma, size, dtype)))
 
+    def triangular(self, left: Any, mode: Any, right: Any, size: Size = None) -> Floats:
+        """Floats in [left, right], `mode` the most likely."""
+        left, mode, right = floats("triangular", left=left, mode=mode, right=right)
+        check("triangular", "mode", mode, (left <= mode) & (mode <= right), "from left to right")
+        check("triangular", "right", right, right > left, "more than left")
+        made, width = self.random(self._shape("triangular", size, left=left, mode=mode, right=right)), right - left
+        rising = left + np.sqrt(made * width * (mode - left))
+        falling = right - np.sqrt((1 - made) * width * (right - mode))
+        return np.asarray(np.where(made * width < mode - left, rising, falling))
+
+    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Floats:
+        """Floats of mean `loc`, as far from it to both sides as exponential ones of mean `scale`."""
+        loc, scale = floats("laplace", loc=loc, scale=scale)
+        check("laplace", "scale", scale, scale >= 0, "0 or more")
+        shape = self._shape("laplace", size, loc=loc, scale=scale)
+        return scaled(self.exponential(size=shape) - self.exponential(size=shape), loc, scale)
+
+    def rayleigh(self, scale: Any = 1.0, size: Size = None) -> Floats:
+        """Floats: lengths of vectors of two normal numbers of standard deviation `scale`."""
+        (scale,) = floats("rayleigh", scale=scale)
+        check("rayleigh", "scale", scale, scale >= 0, "0 or more")
+        shape = self._shape("rayleigh", size, scale=scale)
+        return scaled(np.sqrt(2 * self.exponential(size=shape)), np.zeros(()), scale)
+
     def exponential(self, scale: Any = 1.0, size: Size = None, dtype: npt.DTypeLike = np.float64) -> Floats:
         """Floats of mean `scale`."""
         (scale,) = floats("exponential", scale=scale)
@@ -112,6 +143,10 @@ class RowGenerator:
         check("gamma", "scale", scale, scale >= 0, "0 or more")
         made = self._floats("gamma", "gamma", self._shape("gamma", size, shape=shape, scale=scale), shape)
         return scaled(_cast(made, dtype), np.zeros(()), scale)
+
+    def standard_gamma(self, shape: Any, size: Size = None, dtype: npt.DTypeLike = np.float64) -> Floats:
+        """Floats of a gamma distribution of scale 1."""
+        return self.gamma(shape, size=size, dtype=dtype)
 
     def beta(self, a: Any, b: Any, size: Size = None, dtype: npt.DTypeLike = np.float64) -> Floats:
         """Floats in [0, 1] of a beta distribution, as MixUp draws them."""
@@ -155,9 +190,11 @@ class RowGenerator:
     def choice(self, a: Any, size: Size = None, replace: bool = True, p: Any = None) -> npt.NDArray[Any]:
         """Entries of a list, or of 0 … a - 1: `rng.choice(["left", "right"])`. p: their probabilities.
 
-        replace=False: those of a row are all different, as in `rng.choice(10, size=(rows, 3), replace=False)`.
+        replace=False: those of a row are all different, as in `rng.choice(10, size=(rows, 3), replace=False)`. PlanError for a column of the
+        batch: see the class.
         """
         entries = np.arange(a) if isinstance(a, (int, np.integer)) else np.asarray(a)
+        self._check_not_of_batch(a, entries)
         if entries.ndim != 1 or not len(entries):
             raise PlanError(
                 f"rng.choice: a={quoted(a)}; pass a list of one axis that is not empty, or a number of 1 or more"
@@ -170,6 +207,15 @@ class RowGenerator:
             return np.asarray(entries[self.integers(len(entries), size=shape)])
         edges = np.cumsum(weights)
         return np.asarray(entries[np.searchsorted(edges / edges[-1], self.random(shape), side="right")])
+
+    def _check_not_of_batch(self, a: Any, entries: npt.NDArray[Any]) -> None:
+        """PlanError for entries that are a column of the batch, or lie in one."""
+        for name, column in self._batch.items():
+            if a is column or (isinstance(column, np.ndarray) and np.may_share_memory(entries, column)):
+                raise PlanError(
+                    f"{self._where}: rng.choice of the column {quoted(name)} draws among the rows that are together here, and another number of ranks has "
+                    f"others together; pair rows (CutMix, MixUp) on the batches that the loader gives, or pass entries that are not of the batch"
+                )
 
     def _different(self, shape: tuple[int, ...], entries: int, weights: Floats | None) -> npt.NDArray[np.int64]:
         """Numbers of entries, all different in a row: those whose exponential numbers are smallest."""
@@ -195,8 +241,13 @@ class RowGenerator:
         if name.startswith("_"):
             raise AttributeError(name)
         if hasattr(np.random.Generator, name):
+            why = (
+                "would depend on which rows are together, which another number of ranks changes"
+                if name in _OF_ALL_ROWS
+                else "is not among the methods that draw for each row"
+            )
             raise AttributeError(
-                f"{self._where}: rng.{name} would depend on which rows are together, which another number of ranks changes; use a method that draws for each "
+                f"{self._where}: rng.{name} {why}; use a method that draws for each "
                 f"row (random, normal, integers, choice, …), rng.keys to seed generators of your own, or rng.step.{name}, one generator for "
                 f"the whole step, the same on all ranks"
             )

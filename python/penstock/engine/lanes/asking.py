@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,22 +24,30 @@ class Asking:
 
     lanes: what is known of them. mine: the lanes of which this rank has rows. group: how many rows of each lane the stage takes together, None where
     each is for itself. issued: the first row of each lane that nobody has asked for yet; taken: how many rows of each lane's output were. together: how many
-    rows to ask for at once: as soon as so many are wanted, and at most.
+    rows to ask for at once: as soon as so many are wanted, and at most. again: what is asked for first, as `next_rows` gives it.
     """
 
     def __init__(
-        self, lanes: Lanes, mine: Ids, group: Ids | None, *, issued: Ids, taken: Ids, together: tuple[int, int]
+        self,
+        lanes: Lanes,
+        mine: Ids,
+        group: Ids | None,
+        *,
+        issued: Ids,
+        taken: Ids,
+        together: tuple[int, int],
+        again: Iterable[tuple[Ids, Ids, Ids]] = (),
     ) -> None:
-        self.lanes, self.issued, self.taken = lanes, issued, taken
+        self.lanes, self.issued, self.taken, self._again = lanes, issued, taken, deque(again)
         self._mine, self._group = mine, group
-        self._begun, self._wanted, self._coming, self._ahead = taken, taken, np.zeros_like(taken), 0
+        self._begun, self.wanted, self._coming, self._ahead = taken, taken, np.zeros_like(taken), 0
         self._rows_at_once, self._most = together
         self._items, self._large, self._since = 0, 0, time.monotonic()
         self._gate = Gate(0)
 
     def want(self, wanted: Ids) -> None:
         """So many rows of each lane's output are awaited."""
-        self._wanted = wanted
+        self.wanted = wanted
         self.look()
 
     def wait(self) -> None:
@@ -55,19 +65,19 @@ class Asking:
 
     def forget_before(self, row: Ids) -> None:
         """The consumer has all rows before these, one a lane: the first ones cost what they must, and soon nothing is held back."""
-        rows = int((row - self._begun)[self._mine].min())
+        rows = int((row - self._begun)[self._mine].min()) if len(self._mine) else 0
         self._ahead = max(self._ahead, rows * (rows + 1) // 2)
         self.look()
 
     def look(self) -> None:
         """Asks for more where what was asked for is not enough: for what is awaited, and the more ahead of that, the more the consumer has taken."""
-        if self._lacking.max() > 0:
+        if self._again or self._lacking.max(initial=0) > 0:
             self._gate.open_for(self._items + 1)
 
     @property
     def _lacking(self) -> npt.NDArray[np.float64]:
         """How many more rows should come out of each lane than are expected of what was asked for."""
-        ahead = self.lanes.made - self._wanted + self._coming * self._share
+        ahead = self.lanes.made - self.wanted + self._coming * self._share
         return np.asarray(np.maximum(self._ahead - ahead[self._mine], 0))
 
     @property
@@ -77,14 +87,21 @@ class Asking:
 
     def next_rows(self) -> tuple[Ids, Ids, Ids]:
         """Lanes, the first row and the number of rows of each that are to be read next, as one item."""
+        if self._again:
+            asked = self._again.popleft()
+            self._note_asked(asked[0], asked[2])
+            return asked
         lane, rows = self._chosen()
         first = self.issued[lane]
-        self.issued[lane] += rows
-        self._coming[lane] += rows
-        self._items += 1
         self._grow(int(rows.sum()))
-        self.look()
+        self._note_asked(lane, rows)
         return self._in_groups(lane, first, rows)
+
+    def _note_asked(self, lane: Ids, rows: Ids) -> None:
+        np.add.at(self.issued, lane, rows)
+        np.add.at(self._coming, lane, rows)
+        self._items += 1
+        self.look()
 
     def _grow(self, rows: int) -> None:
         """Short items cost more to hand on than to make: of those that are as large as may be, so many are looked at together."""
@@ -97,7 +114,7 @@ class Asking:
     def _chosen(self) -> tuple[Ids, Ids]:
         """Lanes and how many rows to read of each, so that all have equally many rows that come out and are not awaited."""
         lanes, mine, share = self.lanes, self._mine, self._share
-        ahead = (lanes.made - self._wanted)[mine] + (self.issued - lanes.fed)[mine] * share
+        ahead = (lanes.made - self.wanted)[mine] + (self.issued - lanes.fed)[mine] * share
         group = np.ones(len(mine), dtype=np.int64) if self._group is None else self._group[mine]
         lacking = int((np.ceil(self._lacking / share / group) * group).sum())
         at_once = min(self._rows_at_once, max(1, lacking, lanes.total_fed // 2))

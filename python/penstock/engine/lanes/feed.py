@@ -14,9 +14,10 @@ import numpy as np
 from penstock.batch.merge import gather
 from penstock.core import kernels
 from penstock.core.cancel import StoppedError
-from penstock.core.errors import DataError, PlanError
+from penstock.core.errors import DataError, PlanError, ProcessError, StorageError
 from penstock.core.rows import new_rows
 from penstock.core.spec import Columns, Field, Ids, Spec
+from penstock.engine.lanes.again import Again, is_single, smaller
 from penstock.engine.lanes.asking import Asking
 from penstock.engine.lanes.stages import Fed, LaneStage, Made
 from penstock.engine.lanes.states import Lanes, Place, checked_group, rows_given
@@ -81,7 +82,11 @@ class LaneFeed:
 
     first_id: of its rows in the order above. place: names a row of the input by its id. mine: the lanes that this rank has rows of. together: how
     many rows to ask for at once: as soon as so many are wanted, and at most. seed: of its own random numbers. keep: counts the bytes of what came out, until it is
-    taken. below: the lane stages that the input comes from.
+    taken. below: the lane stages that the input comes from. goes_back: whether its input can be read again.
+
+    Where a piece fails, all before it is kept, and its rows are made again in smaller pieces, until a single group fails: then its lane ends there, and whoever
+    awaits a row behind that gets the error. So how many steps come before an error does not depend on which rows were read together. If
+    none fails that way, whoever awaits rows gets the error at once.
     """
 
     def __init__(
@@ -98,11 +103,13 @@ class LaneFeed:
         keep: Callable[[Any, int], None],
         cpus: int,
         below: Sequence[LaneFeed] = (),
+        goes_back: bool = True,
     ) -> None:
         self._stage, self._order, self._start, self._count_bytes = stage, order, start, keep
         self.first_id, self._place, self._together = first_id, place, together
         self._mine = np.array(mine, dtype=np.int64)
         self._seed, self._cpus, self.below = seed, cpus, tuple(below)
+        self._goes_back = goes_back
         self._lock = threading.RLock()
         self._run: Run | None = None
         self._is_closed = False
@@ -123,9 +130,11 @@ class LaneFeed:
         if groups is not None:
             most = cast("int", self._stage.rows)
             groups = np.array([checked_group(state, most) for state in self._states], dtype=np.int64)
+        self._groups = groups
         self._asking = Asking(self._lanes, self._mine, groups, issued=issued, taken=taken, together=self._together)
         self._left: dict[int, _Left] = {}
         self._pieces: deque[_Piece] = deque()
+        self._noted, self._again, self._failed = 0, cast("Again | None", None), dict[int, BaseException]()
         below = rows_given(self._order.rows, 0, issued)
         for number, feed in enumerate(self.below):
             inner = {lane: place[3][number] for lane, place in places.items() if number < len(place[3])}
@@ -189,8 +198,15 @@ class LaneFeed:
         np.maximum.at(wanted, lane, row + 1)
         with self._lock:
             self._asking.want(wanted)
-        while (self._lanes.made < wanted).any():
-            self._feed_next()
+        try:
+            while (lacking := np.flatnonzero(self._lanes.made < wanted)).size:
+                for one in lacking.tolist():
+                    if one in self._failed:
+                        raise self._failed.pop(one)
+                self._feed_next()
+        except BaseException:
+            self._is_closed = True  # it cannot go on, and the next one who asks is not to wait
+            raise
         which, at = np.zeros(len(row), dtype=np.int64), np.zeros(len(row), dtype=np.int64)
         pieces, found = [*self._pieces], 0
         for number, piece in enumerate(pieces):
@@ -218,13 +234,73 @@ class LaneFeed:
                 stage = Stage(self._stage.name, "python", self._make)
                 self._run = self._start(self._works(self._asking), stage)
             run = self._run
-        item = cast("_Output", next(run))
-        with self._lock:
-            asked = self._order.asked.pop(item.step)
-            try:
+        try:
+            item = cast("_Output", next(run))
+            asked = self._order.asked[item.step]
+            with self._lock:
                 self._keep(asked, item)
-            finally:  # whoever waits after an error is answered, too
-                self._asking.note(asked)
+        except BaseException as error:
+            if not self._is_to_be_found(run, error):
+                raise
+            run.close()
+            self._find(error)
+            return
+        with self._lock:
+            del self._order.asked[item.step]
+            self._asking.note(asked)
+            self._noted += 1
+        self._check_luck()
+        if self._again is not None and self._noted == len(self._again.pieces):
+            raise self._again.error
+
+    def _is_to_be_found(self, run: Run, error: BaseException) -> bool:
+        """Whether it may be found in smaller pieces which row an error belongs to: not if nothing can be read, or somebody wants to leave here."""
+        is_of_rows = run.has_failed or isinstance(error, PlanError)
+        return (
+            is_of_rows
+            and self._goes_back
+            and self._noted in self._order.asked
+            and not isinstance(error, (StorageError, ProcessError, StoppedError))
+        )
+
+    def _find(self, error: BaseException) -> None:
+        """The next piece failed: it is made again in smaller ones, or a lane ends here."""
+        asked = self._order.asked[self._noted]
+        if is_single(asked, self._groups):
+            self._failed[int(asked.lane[0])], self._again = error, None
+        else:
+            self._again = Again(error, [*smaller(asked, self._lanes.fed, self._groups)])
+        self._restart(self._asking.taken, self._asking.wanted)
+
+    def go_back(self, row: Ids) -> None:
+        """Goes on at these rows of its output, one a lane, which may have been taken; the places of those before stay known."""
+        self.close()
+        with self._lock:
+            self._lanes.go_back(row)
+            self._again, self._failed, self._is_closed = None, {}, False
+        self._restart(row, row)
+
+    def _restart(self, taken: Ids, wanted: Ids) -> None:
+        """Asks anew for what follows what is used up, in lanes that did not fail."""
+        with self._lock:
+            if self._is_closed:
+                raise StoppedError
+            self._asking.close()
+            self._order.asked.clear()
+            self._run, self._noted, self._left, self._states = None, 0, {}, self._lanes.states
+            self._asking = Asking(
+                self._lanes,
+                np.setdiff1d(self._mine, [*self._failed]),
+                self._groups,
+                issued=self._lanes.fed.copy(),
+                taken=taken,
+                together=self._together,
+                again=() if self._again is None else self._again.pieces,
+            )
+            self._asking.want(wanted)
+        below = rows_given(self._order.rows, 0, self._lanes.fed)
+        for feed in self.below:
+            feed.go_back(below[feed.first_id])
 
     def _make(self, item: Columned) -> _Output:
         """What comes of an item; items come in order, in one thread."""
@@ -296,7 +372,6 @@ class LaneFeed:
             piece = _Piece(made.columns, made.rows, first, self._lanes.made, begin)
             self._count_bytes(piece, sum(int(getattr(column, "nbytes", 0)) for column in made.columns.values()))
             self._pieces.append(piece)
-        self._check_luck()
 
     def _check_luck(self) -> None:
         lanes = self._lanes
@@ -353,7 +428,7 @@ class LaneFeed:
         if run is not None:
             run.close()
         self._order.asked.clear()
-        self._left = {}
+        self._left, self._failed, self._again = {}, {}, None
         self._pieces = deque()
 
 

@@ -21,6 +21,7 @@ from penstock.core.spec import Columns, Ids, Spec
 from penstock.engine.call import MASK, Call
 from penstock.plan.nodes import FilterFunction, FlatMap, Pack, SkipBad
 from penstock.transform.function import name_of
+from penstock.transform.repeats import copied
 
 #: A process gets no fewer rows of a predicate's at once.
 _FEWEST_ROWS = 16
@@ -95,7 +96,7 @@ class FilterRows:
 
     def feed(self, fed: Fed) -> Made:
         """The columns as they are, and the rows that stay."""
-        columns, count, keys = materialize(self._given(fed.columns)), len(fed.keys), DrawKeys(fed.keys, fed.key)
+        columns, count, keys = self._given(fed.columns), len(fed.keys), DrawKeys(fed.keys, fed.key)
         pieces = count if self._is_seeded else max(1, min(self._pieces, count // _FEWEST_ROWS))
         edges = np.linspace(0, count, 1 + max(1, pieces)).astype(np.int64).tolist()
         made = self._call.many([(_rows(columns, low, high), keys.part(low, high)) for low, high in pairwise(edges)])
@@ -105,15 +106,15 @@ class FilterRows:
         return Made(columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
 
     def _given(self, columns: Columns) -> Columns:
-        """What the function gets."""
+        """What the function gets, and may change as a function of `map` may: the rows that stay are as they were."""
         if self._names is None:
-            return columns
+            return copied(materialize(columns))
         for name in self._names:
             if name not in columns:
                 raise PlanError(
                     f"{self.name}: no column {quoted(name)}, which columns= names; the function before it returned {', '.join(columns)}"
                 )
-        return {name: columns[name] for name in self._names}
+        return copied(materialize({name: columns[name] for name in self._names}))
 
 
 class SkipBadRows:

@@ -88,6 +88,19 @@ class Lanes:
         mark = next(mark for mark in reversed(self._marks) if mark.of[lane] >= 0 and mark.first[lane] <= row)
         return int(mark.row[lane]), int(row - mark.first[lane] + mark.left_out[lane]), mark.states[mark.of[lane]]
 
+    @property
+    def states(self) -> list[Any]:
+        """The stage's state in each lane, behind what is used up."""
+        return [*self._states]
+
+    def go_back(self, row: Ids) -> None:
+        """Goes back to an output row of each lane, from which on what came is made again."""
+        places = [self.place(lane, at) for lane, at in enumerate(row.tolist())]
+        for mark in self._marks:
+            mark.of[mark.first > row] = -1
+        self.made, self._states = row.copy(), [place[2] for place in places]
+        self.fed, self.left_out = (np.array([place[at] for place in places], dtype=np.int64) for at in (0, 1))
+
     def forget_before(self, row: Ids) -> None:
         """Forgets what no output row from these on, one a lane, needs."""
         while len(self._marks) > 1 and (self._marks[1].first <= row).all():

@@ -17,6 +17,7 @@ from penstock.engine.tune import Depth
 from penstock.engine.tuner import Tuner
 from penstock.order.keys import STAGE_KEY
 from penstock.plan.nodes import SkipBad
+from penstock.plan.tree import comes_once
 from penstock.source.protocol import Access
 
 #: Below a lane stage so many rows are made together as soon as so many are wanted, if they are not long, and then more. Above it an item has no more than the second
@@ -69,6 +70,7 @@ def feed_of(above: Lowering, output: LaneOutput, first_id: int) -> LaneFeed:
         keep=above.budget.keep,
         cpus=above.where.cpus,
         below=below.feeds,
+        goes_back=not comes_once(node.input),
     )
     above.feeds.append(feed)
     return feed
