@@ -12,7 +12,7 @@ from penstock.core.spec import Field
 
 
 def held_number(field: Field, number: Any) -> Any:
-    """A number as a NumPy number of the field's dtype, float32 for bfloat16; None if it does not hold it: 1.5 in int64, 300 in int8, 1e39 in float32.
+    """A number, or several, as NumPy has them in the field's dtype, float32 for bfloat16; None if it does not hold it: 1.5 in int64, 300 in int8, 1e39 in float32.
 
     Floats are rounded: held_number(Field("float32"), 0.1) == np.float32(0.1).
     """
@@ -21,9 +21,9 @@ def held_number(field: Field, number: Any) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
             held = np.array(number).astype(dtype)
         if dtype.kind in "biu":
-            is_held = bool(held.item() == number)
+            is_held = held.tolist() == np.array(number).tolist()
         else:
-            is_held = dtype.kind not in "fc" or not np.isinf(held) or bool(np.isinf(number))
+            is_held = dtype.kind not in "fc" or bool(np.all(~np.isinf(held) | np.isinf(number)))
     except (ValueError, OverflowError, TypeError):
         return None
     return held[()] if is_held and not isinstance(number, (bytes, str)) else None

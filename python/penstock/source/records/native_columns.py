@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.default_values import check_default, held_number
+from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 from penstock.core.ragged import lists_of, texts_of
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
@@ -168,7 +169,13 @@ def default_bytes(name: str, field: Field, default: float | bytes | str) -> byte
     check_default(field, default, f"columns[{quoted(name)}]: ")
     if isinstance(default, (bytes, str)):
         return default.encode() if isinstance(default, str) else default
-    row = np.full(tuple(axis or 0 for axis in field.shape), held_number(field, default))
+    value = held_number(field, default)
+    try:
+        row = np.full(tuple(axis or 0 for axis in field.shape), value)
+    except ValueError:
+        raise PlanError(
+            f"columns[{quoted(name)}]: a default of shape {value.shape} for {field}; give one number"
+        ) from None
     if field.dtype == "bfloat16":
         words = row.view(np.uint32)
         row = ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype(np.uint16)
