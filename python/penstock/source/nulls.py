@@ -68,9 +68,7 @@ class NullRule:
         """The columns of some rows; RowError for the first that has a null where it may have none."""
         if self.rule == "error":
             self._check(column)
-        elif self.rule == "arrow" or not self.raw.required.is_fixed:
-            return {self.name: column}
-        if not self.raw.required.is_fixed:
+        if self.rule == "arrow" or not self.raw.required.is_fixed:
             return {self.name: column}
         values, valid = numbers_of(column, self.raw)
         if self.rule == "error":
@@ -267,9 +265,7 @@ def with_nulls(source: AnySource, nulls: Nulls, asked: Asked) -> AnySource:
     rules = {name: NullRule(name, field, said[name]) for name, field in source.spec.items() if field.nullable}
     if not rules:
         return source
-    names: list[str] = []
-    for name in source.spec:
-        names += [*rules[name].fields] if name in rules else [name]
+    names = [made for name in source.spec for made in (rules[name].fields if name in rules else [name])]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise PlanError(
             f"nulls='mask' adds a column {quoted(twice)}, and there is one already; rename it with columns={{'other name': {quoted(twice)}, ...: ...}}"
