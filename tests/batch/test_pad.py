@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,13 @@ def test_columns_that_cannot_be_padded(more: dict[str, Any], message: str) -> No
     }
     with pytest.raises(PlanError, match=f"^batch_padded: {message}"):
         padded_spec(Padding(**more), spec)
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("float16", 70000), ("float32", 1e39), ("bfloat16", 1e39)])
+def test_padding_values_that_would_be_infinite(dtype: str, value: float) -> None:
+    with pytest.raises(PlanError, match=f"batch_padded: padding_value={re.escape(str(value))} is no {dtype}"):
+        padded_spec(Padding(padding_value=value), {"x": Field(dtype, (None,))})
+    padded_spec(Padding(padding_value=float("inf")), {"x": Field(dtype, (None,))})
 
 
 @pytest.mark.parametrize("made", ["x_mask", "x_lengths"])

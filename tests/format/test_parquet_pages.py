@@ -26,6 +26,7 @@ from penstock.format.parquet.layout import Pages
 from penstock.format.parquet.pages import PagedFile, PagedFiles
 from penstock.format.parquet.parts import edges_of
 from penstock.format.parquet.small import SmallFile
+from penstock.source.nulls import stored
 from support import damage, tables
 from support.cases import MemoryStorage
 from support.tries import tries
@@ -237,7 +238,7 @@ def test_a_large_row_group_is_read_in_parts(tmp_path: Path, by_pages: list[int],
     dataset = ps.read(path)
     dataset.source.load(300, 1)
     assert 0 < max(by_pages) < 100
-    parts = getattr(dataset.source, "raw", dataset.source).stored.parts
+    parts = stored(dataset.source).stored.parts
     assert len(parts) > 5
     assert parts.by_pages.all()
     assert parts.rows.sum() == 600
@@ -255,8 +256,7 @@ def test_a_large_row_group_is_read_in_parts(tmp_path: Path, by_pages: list[int],
 @pytest.mark.usefixtures("parts_of_a_kilobyte")
 def test_files_without_a_page_index_keep_their_row_groups(tmp_path: Path) -> None:
     pq.write_table(tables.table(600), tmp_path / "0.parquet", data_page_size=100)
-    source = ps.read(tmp_path).source
-    parts = getattr(source, "raw", source).stored.parts
+    parts = stored(ps.read(tmp_path).source).stored.parts
     assert (len(parts), parts.by_pages.tolist()) == (1, [False])
 
 

@@ -101,3 +101,31 @@ def test_what_is_no_value() -> None:
     with pytest.raises(ps.PlanError, match="more than 64 bits"):
         ps.col("x").fill_null(1 << 70)
     assert repr(ps.col("x").fill_null(0).is_null()) == "col('x').fill_null(0).is_null()"
+
+
+def test_fills_that_the_type_does_not_hold() -> None:
+    """A column gets a wider type for them; numbers that are there stay what they are."""
+    for numbers, kind, fill, expected in (
+        ([1, None], pa.int8(), 300, [1, 300]),
+        ([1, None], pa.uint8(), -1, [1, -1]),
+        ([1, None], pa.uint64(), -1, [1, -1]),
+        ([1.0, None], pa.float32(), 1e39, [1.0, 1e39]),
+        ([1.0, None], pa.float32(), float("inf"), [1.0, float("inf")]),
+    ):
+        assert value_of(ps.col("x").fill_null(fill), {"x": pa.array(numbers, kind)}).tolist() == expected
+    with pytest.raises(ps.PlanError, match=r"fill_null\(-1\) is no value of a column with 18446744073709551615"):
+        value_of(ps.col("x").fill_null(-1), {"x": pa.array([2**64 - 1, None], pa.uint64())})
+
+
+@pytest.mark.parametrize("nulls", ["nan", "mask", "arrow"])
+def test_batches_by_a_number_that_was_null_in_other_rows(nulls: Any) -> None:
+    dataset = ps.from_arrays(TABLE, nulls=nulls).filter(ps.col("x") > 0)
+    plain = ps.from_arrays({"n": [0, 2, 6, 7], "x": [1, 3, 7, 3]})
+    for batched in (
+        lambda data: data.batch_bucketed(2, by="x", boundaries=[4]),
+        lambda data: data.batch_tokens(10, by="x", lanes=1),
+    ):
+        found, expected = ([batch["n"].tolist() for batch in ps.Loader(batched(data))] for data in (dataset, plain))
+        assert found == expected
+    with pytest.raises(ps.PlanError, match=r"batch_bucketed: .*is missing in 2 of 8 rows.*is_not_null\(\)"):
+        ps.from_arrays(TABLE, nulls=nulls).batch_bucketed(2, by="x", boundaries=[4])

@@ -93,6 +93,8 @@ def in_dicts(_: Path, **options: Any) -> ps.Dataset:
 
 FILES: list[Door] = [parquet, plain_arrow, packed_arrow, jsonl, csv, drawn_sql, partitioned_sql]
 DOORS: list[Door] = [*FILES, in_pandas, in_polars, in_arrow, in_dicts]
+#: Of these the first records say that columns have nulls, and where there is a rule, later ones may have some in any column of numbers.
+LINES = (jsonl, csv)
 doors = pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
 files = pytest.mark.parametrize("door", FILES, ids=lambda door: door.__name__)
 
@@ -112,21 +114,22 @@ def batches(dataset: ps.Dataset, size: int = 8, **options: Any) -> list[dict[str
 
 @doors
 def test_nan(door: Door, tmp_path: Path) -> None:
-    """Numbers with nulls come as floats with NaN; columns without keep their type, and text keeps Arrow's nulls."""
+    """Numbers with nulls come as floats with NaN; columns that can have none keep their type, and text keeps Arrow's nulls."""
     dataset = door(tmp_path, nulls="nan")
-    batch = all_of(dataset)
-    assert [batch[name].dtype for name in ("id", "age", "weight")] == ["int64", "float64", "float64"]
+    batch, whole = all_of(dataset), "float64" if door in LINES else "int64"
+    assert [batch[name].dtype for name in ("id", "age", "weight")] == [whole, "float64", "float64"]
     assert [None if np.isnan(age) else age for age in batch["age"]] == AGES
     assert [None if np.isnan(weight) else weight for weight in batch["weight"]] == WEIGHTS
     assert batch["city"].to_pylist() == ([city or "" for city in CITIES] if door is csv else CITIES)
-    assert {name: field.dtype for name, field in dataset.spec.items()} == {"id": "int64", "age": "float64", "weight": "float64", "city": "string"}  # fmt: skip
+    assert {name: field.dtype for name, field in dataset.spec.items()} == {"id": whole, "age": "float64", "weight": "float64", "city": "string"}  # fmt: skip
 
 
 @doors
 def test_mask(door: Door, tmp_path: Path) -> None:
     """A column that says which values are there stands behind each that has nulls, where 0 is in their place."""
     batch = all_of(door(tmp_path, nulls="mask"))
-    assert list(batch) == ["id", "age", "age_valid", "weight", "weight_valid", "city"]
+    ids = ["id", "id_valid"] if door in LINES else ["id"]
+    assert list(batch) == [*ids, "age", "age_valid", "weight", "weight_valid", "city"]
     assert batch["age"].dtype == np.int64
     assert batch["age"].tolist() == [age or 0 for age in AGES]
     assert batch["age_valid"].tolist() == [age is not None for age in AGES]
@@ -140,7 +143,7 @@ def test_arrow(door: Door, tmp_path: Path) -> None:
     dataset = door(tmp_path, nulls="arrow")
     for batch in batches(dataset, 1):
         assert isinstance(batch["age"], pa.Array)
-        assert isinstance(batch["id"], np.ndarray)
+        assert isinstance(batch["id"], pa.Array if door in LINES else np.ndarray)
     assert all_of(dataset)["age"].to_pylist() == AGES
     assert dataset.spec["age"] == Field("int64", nullable=True)
     frame = next(iter(ps.Loader(dataset.batch(ROWS), structure="polars")))
@@ -183,10 +186,25 @@ def test_frames_hold_nulls_without_being_told(structure: Any, tmp_path: Path) ->
     """A frame has a place for a null, so that it is no error there, unless a function gets the column before."""
     dataset = parquet(tmp_path)
     frame = next(iter(ps.Loader(dataset.batch(ROWS), structure=structure)))
-    found = frame.column("age").to_pylist() if structure == "arrow" else frame["age"].tolist() if structure == "pandas" else frame["age"].to_list()  # fmt: skip
+    found = frame.column("age").to_pylist() if structure == "arrow" else frame["age"].astype(object).where(frame["age"].notna(), None).tolist() if structure == "pandas" else frame["age"].to_list()  # fmt: skip
     assert [None if age is None or age != age else age for age in found] == AGES
     with pytest.raises(ps.DataError, match="column 'age' is null"):
         next(iter(ps.Loader(dataset.batch(ROWS).map(lambda batch: batch), structure=structure)))
+
+
+@pytest.mark.parametrize("nulls", ["error", "arrow"])
+def test_dtypes_of_pandas_do_not_depend_on_the_batch(nulls: Any, tmp_path: Path) -> None:
+    """Whole numbers and truth values that may be null are pandas' nullable types, in batches without a null too."""
+    ints = {name: pa.array([1, None, 3, 4], getattr(pa, name)()) for name in ("int8", "int32", "int64", "uint8", "uint64")}  # fmt: skip
+    table = pa.table(ints | {"t": [True, None, False, True], "f": pa.array([1, None, 3, 4], pa.float32()), "id": range(4)})  # fmt: skip
+    pq.write_table(table, tmp_path / "t.parquet")
+    with ps.Loader(ps.read(tmp_path / "t.parquet", nulls=nulls).batch(2), structure="pandas") as loader:
+        frames = list(loader)
+    names = {"int8": "Int8", "int32": "Int32", "int64": "Int64", "uint8": "UInt8", "uint64": "UInt64", "t": "boolean", "f": "float32", "id": "int64"}  # fmt: skip
+    for frame in frames:
+        assert {name: str(kind) for name, kind in frame.dtypes.items()} == names
+    assert frames[0]["int32"].isna().tolist() == [False, True]
+    assert frames[1]["uint64"].tolist() == [3, 4]
 
 
 def test_xgboost_and_lightgbm_get_nan(tmp_path: Path) -> None:
@@ -261,6 +279,13 @@ def test_whole_numbers_that_no_float_holds(tmp_path: Path) -> None:
         assert all_of(ps.read(tmp_path / "t.parquet", nulls="mask"))["x"].tolist() == [
             number or 0 for number in numbers
         ]
+    held = [2**54, -(2**53), -(2**63), 2**53 + 2, 0, 7, None]
+    assert all_of(ps.from_arrays(pa.table({"x": held}), nulls="nan"))["x"].tolist()[:-1] == held[:-1]
+    for lost in (2**54 + 1, 2**63 - 1, -(2**63) + 1):
+        with pytest.raises(ps.DataError, match=rf"column 'x' is {lost}, .*does not hold exactly"):
+            all_of(ps.from_arrays(pa.table({"x": [*held, lost]}), nulls="nan"))
+    unsigned = pa.array([2**63, None, 2**64 - 2048], pa.uint64())
+    assert all_of(ps.from_arrays(pa.table({"x": unsigned}), nulls="nan"))["x"][2] == float(2**64 - 2048)
 
 
 def test_types_are_those_of_the_whole_dataset(tmp_path: Path) -> None:
@@ -308,18 +333,61 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
         ps.read(tmp_path / "t.parquet", nulls="zero")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["late.jsonl", "late.csv"])
-def test_nulls_after_the_first_records(name: str, tmp_path: Path) -> None:
-    """Text formats know what the first records hold; a later null is an error that names the column's own rule, which works."""
-    numbers = [*range(3000), None]
-    if name.endswith("csv"):
-        (tmp_path / name).write_text("x\n" + "\n".join("NA" if number is None else str(number) for number in numbers))
+def late(folder: Path, name: str) -> Path:
+    """3,000 whole numbers and truth values, and then a null of each."""
+    rows = [{"x": number, "t": number % 2 == 0} for number in range(3000)] + [{"x": None, "t": None}]
+    path = folder / name
+    if name.endswith("parquet"):
+        pq.write_table(pa.Table.from_pylist(rows), path, write_statistics=False)
+    elif name.endswith("csv"):
+        pd.DataFrame(rows).astype({"x": "Int64", "t": "boolean"}).to_csv(path, index=False)
     else:
-        (tmp_path / name).write_text("\n".join(json.dumps({"x": number}) for number in numbers))
-    with pytest.raises(ps.DataError, match=r"record 3,000.*x"):
-        all_of(ps.read(tmp_path / name, nulls="nan"))
-    said = ps.read(tmp_path / name, columns=[ps.Column(feature="x", nulls="nan")])
-    assert np.isnan(all_of(said)["x"]).tolist() == [number is None for number in numbers]
+        path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+lates = pytest.mark.parametrize("name", ["late.jsonl", "late.csv", "late.parquet"])
+
+
+@lates
+def test_nulls_that_nothing_tells_of(name: str, tmp_path: Path) -> None:
+    """Where there is a rule, nulls may come after all that says of what there is; a column that is told apart keeps its type, and has an error."""
+    path = late(tmp_path, name)
+    missing = [False] * 3000 + [True]
+    for columns in (None, [ps.Column(feature="x", nulls="nan"), ps.Column(feature="t", nulls="nan")]):
+        floats = all_of(ps.read(path, columns=columns, nulls="error" if columns else "nan"))
+        assert [np.isnan(floats[column]).tolist() for column in ("x", "t")] == [missing, missing]
+    masked = all_of(ps.read(path, nulls="mask"))
+    assert [(~masked[column]).tolist() for column in ("x_valid", "t_valid")] == [missing, missing]
+    assert (masked["x"].dtype, masked["t"].dtype) == ("int64", "bool")
+    assert all_of(ps.read(path, nulls="arrow"))["x"].to_pylist() == [*range(3000), None]
+    told = ps.read(path, columns=[ps.Column(feature="x", nulls="error"), ...], nulls="nan")
+    assert all_of(told.take(3000))["x"].dtype == np.int64
+    with pytest.raises(ps.DataError, match=r"(record|row) 3,000.*x.* is null"):
+        all_of(told)
+
+
+@lates
+@pytest.mark.parametrize("nulls", ["error", "nan"])
+def test_expressions_see_nulls_that_nothing_tells_of(name: str, nulls: Any, tmp_path: Path) -> None:
+    data = ps.read(late(tmp_path, name), nulls=nulls)
+    for there in (ps.col("x").is_not_null(), ps.col("x") >= 0, ps.col("t") | ~ps.col("t")):
+        assert all_of(data.filter(there))["x"].tolist() == list(range(3000))
+    assert len(data.filter(ps.col("x").is_null())) == 1
+    assert len(data.filter(ps.col("x").fill_null(-1) < 0)) == 1
+    with pytest.raises(ps.PlanError, match=r"missing in 1 of 3,001 rows, first in row 3,000; leave these"):
+        data.sort("x")
+
+
+def test_expressions_see_nulls_of_databases(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "t.sqlite") as base:
+        base.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x INTEGER)")
+        base.executemany("INSERT INTO t VALUES (?, ?)", [(number, number or None) for number in range(3000, -1, -1)])
+        base.execute("UPDATE t SET x = NULL WHERE id = 3000")
+        base.execute("UPDATE t SET x = 1 WHERE id = 0")
+    base.close()
+    data = ps.read_sql(f"sqlite:///{tmp_path}/t.sqlite", "SELECT * FROM t", partition="id")
+    assert len(data.filter(ps.col("x").is_not_null())) == 3000
 
 
 # With all that plans do

@@ -175,9 +175,52 @@ def test_a_null_struct_has_null_fields() -> None:
         columns_of(table, choose_columns(table.schema, Options(), "here"))
 
 
-def test_a_default_of_another_type() -> None:
-    with pytest.raises(ps.PlanError, match=r"default 'x' does not fit int64"):
-        column_of(pa.array([1, None]), default="x")
+@pytest.mark.parametrize(
+    ("kind", "dtype", "default"),
+    [
+        (pa.int64(), None, "x"),
+        (pa.int32(), None, 1.9),
+        (pa.int32(), None, -0.5),
+        (pa.int8(), None, 300),
+        (pa.uint8(), None, -1),
+        (pa.int64(), None, float("nan")),
+        (pa.int64(), None, 2**63),
+        (pa.int64(), None, float(2**63)),
+        (pa.bool_(), None, 2),
+        (pa.float32(), None, 1e39),
+        (pa.float64(), "float16", 1e6),
+        (pa.float64(), "bfloat16", 1e39),
+        (pa.string(), None, 5),
+        (pa.list_(pa.int32(), 2), None, 1.5),
+    ],
+)
+def test_a_default_that_the_column_does_not_hold(kind: pa.DataType, dtype: str | None, default: Any) -> None:
+    """It is refused when the data is opened, with or without nulls, and never cut."""
+    with pytest.raises(ps.PlanError, match=r"column 'x': default .* is no "):
+        column_of(pa.array([], kind), default=default, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "default", "held"),
+    [
+        (pa.int32(), "float64", 1.5, 1.5),
+        (pa.int8(), "int64", 2**40, 2**40),
+        (pa.int32(), None, 2.0, 2),
+        (pa.float32(), None, 0.1, np.float32(0.1)),
+        (pa.float32(), None, 2**24 + 1, 2**24),
+        (pa.float32(), None, float("inf"), float("inf")),
+        (pa.uint64(), None, 2**64 - 1, 2**64 - 1),
+        (pa.bool_(), None, True, True),
+        (pa.timestamp("us"), None, -1, -1),
+        (pa.decimal128(9, 0), None, 0.5, 0.5),
+        (pa.list_(pa.int8(), 2), "float32", 0.5, [0.5, 0.5]),
+    ],
+)
+def test_a_default_is_of_the_type_that_the_column_becomes(
+    kind: pa.DataType, dtype: str | None, default: Any, held: Any
+) -> None:
+    column, _ = column_of(pa.array([None, None], kind), default=default, dtype=dtype)
+    assert column.tolist() == [held, held]
 
 
 def test_lists_of_a_length_become_arrays() -> None:

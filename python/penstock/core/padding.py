@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from penstock.core.default_values import held_number
 from penstock.core.errors import PlanError
 from penstock.core.given import as_tuple, check_flags, hold_as_int
 from penstock.core.quoted import quoted
@@ -151,15 +152,11 @@ def check_values(verb: str, value: Any, columns: tuple[str, ...] | None) -> None
 def value_bytes(verb: str, name: str, field: Field, padding_value: PaddingValue) -> Bytes:
     """The bytes of a column's padding value; PlanError if its dtype does not hold it."""
     value = dict(padding_value).get(name, 0) if isinstance(padding_value, tuple) else padding_value
-    if field.dtype == "bfloat16":
-        return (np.float32(value).view(np.uint32) >> np.uint32(16)).astype(np.uint16).reshape(1).view(np.uint8)
-    with np.errstate(over="ignore"):
-        try:
-            held = np.array([value], field.numpy_dtype)
-        except (OverflowError, ValueError):
-            held = None
-    if held is None or (field.numpy_dtype.kind in "biu" and held[0] != value):
+    held = held_number(field, value)
+    if held is None:
         raise PlanError(
             f"{verb}: padding_value={quoted(value)} is no {field.dtype}, which column {quoted(name)} is; choose another, or cast the column in map"
         )
-    return held.view(np.uint8)
+    if field.dtype == "bfloat16":
+        held = (held.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    return np.array([held]).view(np.uint8)

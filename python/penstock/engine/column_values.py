@@ -28,7 +28,7 @@ from penstock.plan.nullable import Nullable, put_together, taken_apart, true_of
 from penstock.plan.possible import may_be_true
 from penstock.plan.tree import inputs_of, leaves
 from penstock.source.nulls import stored
-from penstock.source.protocol import BlockSource, BoundedSource, ColumnSource, StoringSource
+from penstock.source.protocol import BlockSource, BoundedSource, ColumnSource, NullSource, StoringSource
 
 #: Bytes of records, and rows, that are looked at together.
 _BYTES, _ROWS = 16 << 20, 1 << 20
@@ -210,6 +210,9 @@ class _Looking:
         needed = self._names
         if self._with_nulls is not None:
             needed, source = source.stored_names(needed), stored(source)
+        if sees_nulls and isinstance(source, NullSource):
+            source = source.seeing_nulls()
+        if self._with_nulls is not None:
             self._spec = {**source.spec, **{name: self._spec[name] for name in self._names if name not in source.spec}}
         self._source = source
         if isinstance(source, StoringSource):

@@ -212,7 +212,7 @@ def numbers_of_rows(verb: str, root: Node, by: Any, progress: Progress | None) -
         root = root.input
     looking, expression = Looking(verb, root, progress), expression_of(verb, by)
     field = spec_of(root).get(by) if isinstance(by, str) else None
-    if field is not None and not field.is_fixed:
+    if field is not None and not field.required.is_fixed:
         expression = expression.len()
     check_expression(verb, root, expression)
     return looking.values(expression)

@@ -30,6 +30,7 @@ from penstock.derived.decompress import with_packed
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.records.lines import LineStyle, first_lines, open_lines
+from penstock.source.selection import null_rules
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of, with_nulls
 
 _NEWLINE = np.frombuffer(b"\n", dtype=np.uint8)
@@ -95,6 +96,10 @@ class CsvRecords:
         """The same records, of which only these columns are parsed."""
         known = {column.name: column for column in self.columns}
         return replace(self, columns=tuple(known[name] for name in names))
+
+    def seeing_nulls(self) -> CsvRecords:
+        """See `NullSource`."""
+        return replace(self, columns=with_nulls(self.columns, _is_number))
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`; RowError for the first record with another number of fields or a value of another type."""
@@ -237,7 +242,10 @@ def open_csv(shards: Shards, read: ByteRanges, options: Options) -> CsvRecords:
         if column.path[0] in whole and not column.asked:
             whole[column.path[0]].check(column, shards.path(0))
     missing = _missing(records, types, dialect)
-    columns = with_nulls(columns, lambda column: column.path[0] in missing or _holds_nan(column, options), options)
+    rules = null_rules([column.name for column in columns], options.nulls, options.columns)
+    columns = with_nulls(
+        columns, lambda column: column.path[0] in missing or (_is_number(column) and rules[column.name] != "error")
+    )
     for column in columns:
         types[column.path[0]] = _arrow_type(column)
     return CsvRecords(manifest, columns, names, dialect, types)
@@ -253,9 +261,9 @@ def _missing(records: Spans, types: dict[str, pa.DataType], dialect: Dialect) ->
     return {name for name in table.column_names if table[name].null_count}
 
 
-def _holds_nan(column: TableColumn, options: Options) -> bool:
-    """Whether later nulls of a column need no other type."""
-    return options.nulls == "nan" and "float" in column.field.dtype
+def _is_number(column: TableColumn) -> bool:
+    """Whether a field can be missing: text never is."""
+    return column.field.dtype not in ("string", "bytes")
 
 
 def _dialect(shards: Shards, options: Options) -> Dialect:
@@ -352,7 +360,7 @@ def _types(manifest: Manifest, records: Spans, names: list[str], dialect: Dialec
             f"({re.sub('Row #[0-9]+: ', '', shortened(error))}); repair the file, or pass its delimiter=, header= or quotes="
         ) from None
     return {
-        name: kind if _is_number(kind) else pa.string() for name, kind in zip(schema.names, schema.types, strict=True)
+        name: kind if _is_numeric(kind) else pa.string() for name, kind in zip(schema.names, schema.types, strict=True)
     }
 
 
@@ -428,7 +436,7 @@ def _first_odd(manifest: Manifest, records: Spans, names: list[str], dialect: Di
     return manifest.shards.path(0)
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def _is_numeric(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 

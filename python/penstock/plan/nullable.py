@@ -102,7 +102,11 @@ def filled(value: Any, fill: Any) -> Any:
         if isinstance(fill, float):
             values = values.astype(np.float64)
         elif not np.iinfo(values.dtype).min <= fill <= np.iinfo(values.dtype).max:
+            if len(values) and int(values.max()) > np.iinfo(np.int64).max:
+                raise TypeError(f"fill_null({fill!r}) is no value of a column with {values.max()}")
             values = values.astype(np.int64)
+    elif values.dtype.kind == "f" and abs(fill) > np.finfo(values.dtype).max and not np.isinf(float(fill)):
+        values = values.astype(np.float64)
     if null is None:
         return values
     values = values.copy()

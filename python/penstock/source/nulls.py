@@ -23,15 +23,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.errors import PlanError, RowError
-from penstock.core.options import Asked
+from penstock.core.options import Asked, Nulls
 from penstock.core.quoted import quoted
 from penstock.core.rows import Rows, new_rows, spans_to_arrow, unpack_rows
 from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, AnySource, BlockSource, ColumnSource, Source
-from penstock.source.selection import Selection
+from penstock.source.selection import null_rules
 
-#: float64 holds every whole number up to this exactly.
+#: float64 holds every whole number up to this, and its multiples by powers of two, exactly.
 _EXACT = 1 << 53
 #: bfloat16's NaN, as its bits.
 _NAN_BITS = np.uint16(0x7FC0)
@@ -68,9 +68,7 @@ class NullRule:
         """The columns of some rows; RowError for the first that has a null where it may have none."""
         if self.rule == "error":
             self._check(column)
-        elif self.rule == "arrow" or not self.raw.required.is_fixed:
-            return {self.name: column}
-        if not self.raw.required.is_fixed:
+        if self.rule == "arrow" or not self.raw.required.is_fixed:
             return {self.name: column}
         values, valid = numbers_of(column, self.raw)
         if self.rule == "error":
@@ -105,9 +103,9 @@ class NullRule:
             values[~valid] = _NAN_BITS
             return values
         if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
-            large = (values > _EXACT) | ((values < -_EXACT) if values.dtype.kind == "i" else False)
-            if large.any():
-                row, *at = np.argwhere(large)[0].tolist()
+            lost = _no_floats(values)
+            if lost.any():
+                row, *at = np.argwhere(lost)[0].tolist()
                 raise RowError(
                     row,
                     f"column {quoted(self.name)} is {values[(row, *at)]}, a whole number that float64, which has a NaN for nulls, does not hold exactly",
@@ -116,6 +114,13 @@ class NullRule:
         made = values.astype(_with_nan(self.raw.dtype))
         made[~valid] = np.nan
         return made
+
+
+def _no_floats(numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which whole numbers of 64 bits float64 rounds: 2**53 + 1, and not 2**54."""
+    size = np.abs(numbers).view(np.uint64)
+    lowest = np.maximum(size & (~size + np.uint64(1)), np.uint64(1))  # the lowest bit that is set
+    return np.asarray(size // lowest > _EXACT)
 
 
 def _with_nan(dtype: str) -> str:
@@ -254,19 +259,13 @@ def _columns(rows: Rows, spec: Spec) -> Columns:
     return {name: fixed[name] if name in fixed else rows.others[name] for name in spec}
 
 
-def with_nulls(source: AnySource, nulls: str, asked: Asked) -> AnySource:
+def with_nulls(source: AnySource, nulls: Nulls, asked: Asked) -> AnySource:
     """The source with the rule about its nulls; itself where no column has any."""
-    chosen = {} if asked is None else Selection(asked).columns(source.spec)
-    rules = {
-        name: NullRule(name, field, chosen[name].nulls or nulls if name in chosen else nulls)
-        for name, field in source.spec.items()
-        if field.nullable
-    }
+    said = null_rules([*source.spec], nulls, asked)
+    rules = {name: NullRule(name, field, said[name]) for name, field in source.spec.items() if field.nullable}
     if not rules:
         return source
-    names: list[str] = []
-    for name in source.spec:
-        names += [*rules[name].fields] if name in rules else [name]
+    names = [made for name in source.spec for made in (rules[name].fields if name in rules else [name])]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise PlanError(
             f"nulls='mask' adds a column {quoted(twice)}, and there is one already; rename it with columns={{'other name': {quoted(twice)}, ...: ...}}"

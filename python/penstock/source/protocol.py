@@ -184,6 +184,14 @@ class StoringSource(Protocol):
         """As `ColumnSource.only`, for whoever goes through the rows once: nothing is written to the cache."""
 
 
+@runtime_checkable
+class NullSource(Protocol):
+    """A source that knows only of its first rows whether columns have nulls."""
+
+    def seeing_nulls(self) -> AnySource:
+        """The same rows, in which columns may have nulls wherever they can: what expressions look at."""
+
+
 @dataclass(frozen=True)
 class Bounds:
     """What a source says of some neighbouring rows without reading them: `of` has the least and the greatest value of some columns, or wider bounds.

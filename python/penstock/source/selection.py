@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.core.errors import PlanError
 from penstock.core.names import did_you_mean
-from penstock.core.options import Asked, Column
+from penstock.core.options import Asked, Column, Nulls
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
 
@@ -120,3 +120,9 @@ def check_shape(name: str, field: Field) -> None:
         raise PlanError(
             f"columns[{quoted(name)}]: {field.dtype} has the shapes (), (n,) and (None,), not {field.shape}"
         )
+
+
+def null_rules(names: Sequence[str], nulls: Nulls, asked: Asked) -> dict[str, Nulls]:
+    """What nulls of each of these columns become. nulls: what those of all others do."""
+    chosen = {} if asked is None else Selection(asked).columns(names)
+    return {name: (chosen[name].nulls if name in chosen else None) or nulls for name in names}

@@ -254,7 +254,7 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
     for file in files[1:]:
         check_same_columns(file.schema, files[0].schema, columns, file.path, files[0].path)
     nulls = {column.name: _nulls_in(files, column) for column in columns}
-    columns = with_nulls(columns, lambda column: nulls[column.name], options)
+    columns = with_nulls(columns, lambda column: nulls[column.name])
     spec = {column.name: column.field for column in columns}
     rows = np.concatenate([file.rows for file in files])
     shard_of_batch = np.repeat(np.arange(len(files)), [len(file.batches) for file in files])

@@ -16,7 +16,17 @@ from penstock.core.ragged import lists_of, texts_of
 from penstock.core.spec import Field, Spans
 from penstock.source.dotted_names import Path, dotted, find, path_of
 from penstock.source.records.native_columns import default_bytes
-from penstock.source.selection import FLOATS, INTEGERS, LATER, WHOLE, Selection, check_dtype, check_shape, no_column
+from penstock.source.selection import (
+    FLOATS,
+    INTEGERS,
+    LATER,
+    WHOLE,
+    Selection,
+    check_dtype,
+    check_shape,
+    no_column,
+    null_rules,
+)
 
 _DTYPES = {"bool": "bool", "integer": "int64", "float": "float64", "text": "string"}
 _KNOWN = (*WHOLE, *FLOATS, "string", "bytes")
@@ -147,7 +157,8 @@ def _lengths(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 class JsonColumn:
     """One column of a batch.
 
-    path: the keys that lead to it. default: a row of numbers or a text, as bytes. raw: whether it is the JSON itself.
+    path: the keys that lead to it. default: a row of numbers or a text, as bytes. raw: whether it is the JSON itself. is_sparse: whether the first
+    objects lack it.
     """
 
     name: str
@@ -155,6 +166,12 @@ class JsonColumn:
     field: Field
     default: bytes | None
     raw: bool = False
+    is_sparse: bool = False
+
+    @property
+    def can_be_null(self) -> bool:
+        """Whether a missing value can be told from others; lists of any length are empty there instead."""
+        return self.default is None and self.form in ("fixed", "text")
 
     @property
     def form(self) -> str:
@@ -251,19 +268,20 @@ def _shape(kind: Kind) -> tuple[int | None, ...] | None:
     return (None, *kind.lengths[1:]) if kind.lengths else ()
 
 
-def optional(columns: tuple[JsonColumn, ...], kinds: Mapping[Path, Kind], options: Options) -> tuple[JsonColumn, ...]:
-    """The columns, nullable where values are missing in the first objects, or may be; lists of any length are empty there instead."""
-    asked = Selection(options.columns).columns(column.name for column in columns)
+def may_be_missing(
+    columns: tuple[JsonColumn, ...], kinds: Mapping[Path, Kind], options: Options
+) -> tuple[JsonColumn, ...]:
+    """The columns, nullable where values are missing in the first objects, or something is to become of those that later ones lack."""
+    rules = null_rules([column.name for column in columns], options.nulls, options.columns)
 
     def of(column: JsonColumn) -> JsonColumn:
-        if column.default is not None or column.form not in ("fixed", "text"):
+        if not column.can_be_null:
             return column
-        said, kind = asked.get(column.name), kinds.get(column.path)
-        is_asked = said is not None and said.is_nullable
-        holds_nan = options.nulls == "nan" and "float" in column.field.dtype
-        if not (is_asked or holds_nan or kind is None or kind.missing):
+        kind = kinds.get(column.path)
+        is_sparse = kind is None or kind.missing
+        if not is_sparse and rules[column.name] == "error":
             return column
-        return replace(column, field=replace(column.field, nullable=True))
+        return replace(column, field=replace(column.field, nullable=True), is_sparse=is_sparse)
 
     return tuple(map(of, columns))
 

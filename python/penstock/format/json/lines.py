@@ -14,12 +14,12 @@ from penstock.core.errors import DataError, RowError
 from penstock.core.options import Options
 from penstock.core.shards import Shards
 from penstock.derived.decompress import with_packed
-from penstock.format.json.features import JsonColumn, Kind, choose_columns, finish, learn, optional
+from penstock.format.json.features import JsonColumn, Kind, choose_columns, finish, learn, may_be_missing
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 from penstock.source.records.lines import LineStyle, first_lines, open_lines
 from penstock.source.records.native_columns import ParsedRecords
-from penstock.source.records.optional import OptionalRecords, with_optional
+from penstock.source.records.optional import OptionalRecords, seeing_nulls, with_optional
 
 
 def open_jsonl(shards: Shards, read: ByteRanges, options: Options) -> ParsedRecords | OptionalRecords:
@@ -30,14 +30,15 @@ def open_jsonl(shards: Shards, read: ByteRanges, options: Options) -> ParsedReco
     """
     manifest = open_lines(shards, read, options, LineStyle(blank="white"), "jsonl")
     kinds = _learn(manifest, read)
-    columns = optional(choose_columns(kinds, options, shards.path(0)), kinds, options)
+    columns = may_be_missing(choose_columns(kinds, options, shards.path(0)), kinds, options)
     return with_optional(columns, partial(_parsed, manifest, options.limits.values))
 
 
 def _parsed(manifest: Manifest, values_limit: int, columns: tuple[JsonColumn, ...]) -> ParsedRecords:
     parser = kernels.JsonParser([column.description for column in columns], values_limit=values_limit)
     parsing, of_columns = ("jsonl", columns, values_limit), partial(_parsed, manifest, values_limit)
-    return ParsedRecords(manifest, columns, parser, finish, parsing=parsing, of_columns=of_columns)
+    optional = partial(seeing_nulls, of_columns=of_columns)
+    return ParsedRecords(manifest, columns, parser, finish, parsing=parsing, of_columns=of_columns, optional=optional)
 
 
 def _learn(manifest: Manifest, read: ByteRanges) -> dict[tuple[str, ...], Kind]:

@@ -179,7 +179,7 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     parts = join_parts([part for parts, *_ in looked for part in parts], filtered=keep is not None)
     kept_rows = "" if keep is None else choice(keep, [rows for _, kept, _ in looked for rows in kept])
     nulls = {column.path: total(found.get(column.path) for *_, found in looked) for column in columns}
-    columns = with_nulls(columns, lambda column: nulls[column.path], options)
+    columns = with_nulls(columns, lambda column: nulls[column.path])
     spec = {column.name: column.field for column in columns}
     stored, counts = Stored(files, paged, parts, columns, spec, kept_rows), parts.counts
     first_row = np.append(0, np.cumsum(counts)).astype(np.int64)

@@ -72,6 +72,10 @@ class SqlSource:
         stored = dict.fromkeys(column.path[0] for column in columns)
         return replace(self, columns=columns, schema=pa.schema([self.schema.field(name) for name in stored]))
 
+    def seeing_nulls(self) -> SqlSource:
+        """See `NullSource`."""
+        return replace(self, columns=with_nulls(self.columns, lambda _: None))
+
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows) in the key's order; DataError where the database does not have them any more."""
         start, count = self.ranges.around(first, rows) if self.server.dialect.changes else (first, rows)
@@ -153,7 +157,7 @@ def _look(server: Server, text: str, order: str, options: Options) -> tuple[pa.T
     start = pa.table([plain(column) for column in start.columns], names=start.column_names)
     block_rows = max(1, min(_BLOCK_ROWS, _BLOCK_BYTES * start.num_rows // max(1, start.nbytes)))
     columns = choose_columns(start.schema, options, str(server.place))
-    return start, with_nulls(columns, _nulls_in(server, text, start, options), options), block_rows
+    return start, with_nulls(columns, _nulls_in(server, text, start, options)), block_rows
 
 
 def _nulls_in(server: Server, text: str, start: pa.Table, options: Options) -> Callable[[TableColumn], bool]:

@@ -10,13 +10,14 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.default_values import check_default, held_number
 from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 from penstock.core.ragged import lists_of, texts_of
 from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.core.spec import Column as Values
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Access, Allocate
+from penstock.source.protocol import Access, Allocate, Source
 
 
 class NativeColumn(Protocol):
@@ -83,7 +84,7 @@ class ParsedRecords:
     """Records that native code parses into columns: arrays of numbers, `Spans` in the records, Arrow arrays of everything else.
 
     parsing: what the parser was made of; sources of which it is the same parse records alike. None where that is not known. of_columns: makes a source
-    of the same records and some of the columns.
+    of the same records and some of the columns. optional: makes one whose columns may be missing.
     """
 
     manifest: Manifest
@@ -93,6 +94,7 @@ class ParsedRecords:
     access: Access = Access.RECORDS
     parsing: object = None
     of_columns: Callable[[tuple[Any, ...]], ParsedRecords] | None = field(default=None, repr=False)
+    optional: Callable[[Sequence[Any]], Source] | None = field(default=None, repr=False)
 
     @property
     def spec(self) -> Spec:
@@ -103,6 +105,10 @@ class ParsedRecords:
         """The same records, of which only these columns are parsed."""
         known = {column.name: column for column in self.columns}
         return self if self.of_columns is None else self.of_columns(tuple(known[name] for name in names))
+
+    def seeing_nulls(self) -> Source:
+        """See `NullSource`."""
+        return self if self.optional is None else self.optional(self.columns)
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`, with one row a record (a span with its frame).
@@ -160,27 +166,17 @@ def _finish_ragged(part: Any, field: Field) -> pa.LargeListArray:
 
 def default_bytes(name: str, field: Field, default: float | bytes | str) -> bytes:
     """A row of defaults (numbers) or one value (bytes) as native code stores it."""
-    if field.dtype in ("bytes", "string"):
-        if not isinstance(default, bytes | str):
-            raise PlanError(f"columns[{quoted(name)}]: default {quoted(default)} is no {field.dtype}")
+    check_default(field, default, f"columns[{quoted(name)}]: ")
+    if isinstance(default, (bytes, str)):
         return default.encode() if isinstance(default, str) else default
-    bits = field.dtype == "bfloat16"
-    dtype = np.dtype(np.float32) if bits else field.numpy_dtype
+    value = held_number(field, default)
     try:
-        value = np.array(default).astype(dtype)
-        fits = dtype.kind == "f" or bool(value == default)
-    except (ValueError, OverflowError, TypeError):
-        fits = False
-    if not fits or isinstance(default, bytes | str):
-        raise PlanError(f"columns[{quoted(name)}]: default {quoted(default)} is no {field.dtype}")
-    shape = tuple(axis or 0 for axis in field.shape)
-    try:
-        row = np.full(shape, value)
+        row = np.full(tuple(axis or 0 for axis in field.shape), value)
     except ValueError:
         raise PlanError(
             f"columns[{quoted(name)}]: a default of shape {value.shape} for {field}; give one number"
         ) from None
-    if bits:
+    if field.dtype == "bfloat16":
         words = row.view(np.uint32)
         row = ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype(np.uint16)
     return row.tobytes()

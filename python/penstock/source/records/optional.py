@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.errors import RowError
 from penstock.core.rows import new_rows
 from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.source.manifest import Manifest
@@ -23,12 +24,16 @@ OfColumns = Callable[[tuple[Any, ...]], ParsedRecords]
 
 @dataclass(frozen=True, eq=False)
 class OptionalRecords:
-    """Records with columns that may be missing. first, second: the same with one default and, of these columns alone, with another."""
+    """Records with columns that may be missing. first, second: the same with one default and, of these columns alone, with another.
+
+    plain: the same where nothing is missing, with which records are tried before; None where some were seen that lack a column.
+    """
 
     columns: tuple[Any, ...]
     of_columns: OfColumns
     first: ParsedRecords
     second: ParsedRecords
+    plain: ParsedRecords | None
     access: Access = Access.RECORDS
 
     @property
@@ -46,8 +51,20 @@ class OptionalRecords:
         known = {column.name: column for column in self.columns}
         return with_optional(tuple(known[name] for name in names), self.of_columns)
 
+    def seeing_nulls(self) -> ParsedRecords | OptionalRecords:
+        """See `NullSource`."""
+        return seeing_nulls(self.columns, self.of_columns)
+
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """See `Source`."""
+        if self.plain is not None:
+            try:
+                columns = self.plain.parse(samples, records, allocate, threads=threads)
+            except RowError:
+                pass  # something is missing, or a record is bad
+            else:
+                optional = {column.name for column in self.columns if column.field.nullable}
+                return {name: _as_arrow(one) if name in optional else one for name, one in columns.items()}
         columns = self.first.parse(samples, records, allocate, threads=threads)
         others = self.second.parse(samples, records, new_rows, threads=threads)
         return columns | {name: _with_nulls(columns[name], other) for name, other in others.items()}
@@ -60,7 +77,22 @@ def with_optional(columns: tuple[Any, ...], of_columns: OfColumns) -> ParsedReco
         return of_columns(columns)
     first = tuple(_with_default(column, 0) if column.field.nullable else column for column in columns)
     second = tuple(_with_default(column, 1) for column in some)
-    return OptionalRecords(columns, of_columns, of_columns(first), of_columns(second))
+    is_sparse = any(column.is_sparse for column in some)
+    plain = None if is_sparse else tuple(replace(column, field=column.field.required) for column in columns)
+    return OptionalRecords(
+        columns, of_columns, of_columns(first), of_columns(second), None if plain is None else of_columns(plain)
+    )
+
+
+def seeing_nulls(columns: tuple[Any, ...], of_columns: OfColumns) -> ParsedRecords | OptionalRecords:
+    """The source of columns, of which all may be missing that can be."""
+    return with_optional(
+        tuple(
+            replace(column, field=replace(column.field, nullable=True)) if column.can_be_null else column
+            for column in columns
+        ),
+        of_columns,
+    )
 
 
 def _with_default(column: Any, number: int) -> Any:
@@ -76,8 +108,15 @@ def _with_nulls(one: Any, other: Any) -> pa.Array:
     if isinstance(one, pa.Array):
         return pc.if_else(pc.equal(one, other), one, pa.scalar(None, one.type))
     differs: npt.NDArray[np.bool_] = _bytes(one) != _bytes(other)  # as bytes, since a NaN differs from itself
-    made = pa.array(one.reshape(-1), mask=differs.reshape(len(one), -1, one.itemsize).any(axis=2).reshape(-1))
-    for axis in reversed(one.shape[1:]):
+    return _as_arrow(one, differs.reshape(len(one), -1, one.itemsize).any(axis=2).reshape(-1))
+
+
+def _as_arrow(column: Any, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """A column as an Arrow array, without the values that are missing."""
+    if isinstance(column, pa.Array):
+        return column
+    made = pa.array(column.reshape(-1), mask=missing)
+    for axis in reversed(column.shape[1:]):
         made = pa.FixedSizeListArray.from_arrays(made, axis)
     return made
 

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.errors import PlanError, RowError
+from penstock.core.default_values import check_default, held_number
+from penstock.core.errors import RowError
 from penstock.core.repeated import repeated, stays_apart
 from penstock.core.spec import Field, Ids, is_bytes, is_list, is_text, unwrapped_type
 
@@ -44,13 +45,6 @@ class Wanted:
     def inner(self) -> Wanted:
         """The same of the values in its lists."""
         return replace(self, field=replace(self.field, shape=self.field.shape[1:]))
-
-    @property
-    def null(self) -> Any:
-        """What stands for a null row: a list of any length is empty then."""
-        if not self.field.shape:
-            return self.default
-        return [self.inner.null] * (self.field.shape[0] or 0)
 
 
 def held(array: pa.Array, wanted: Wanted) -> npt.NDArray[Any] | pa.Array:
@@ -251,20 +245,25 @@ def _of_tensor(kind: Any, storage: pa.Array) -> pa.Array:
 
 
 def _without_nulls(array: pa.Array, wanted: Wanted) -> pa.Array:
-    """The array with its default for nulls."""
+    """The array, whose null lists are lists of nulls where they are to be of one length; values get their default when they have their type."""
     if pa.types.is_null(array.type):
         array = array.cast(_nullable(wanted.field))
     if not array.null_count or wanted.field.nullable:
         return array
     if wanted.default is None:
         raise RowError(int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False))), NULL)
-    if is_list(array.type) and wanted.field.shape[:1] == (None,):
-        return array  # whose null lists are empty
-    try:
-        default = pa.scalar(wanted.null, array.type)
-    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        raise PlanError(f"default {wanted.default!r} does not fit {array.type}: {error}") from None
-    return pc.fill_null(array, default)
+    length = wanted.field.shape[0] if wanted.field.shape else None
+    return array if length is None or not is_list(array.type) else _filled(array, array.is_null(), length)
+
+
+def _with_default(array: pa.Array, wanted: Wanted) -> pa.Array:
+    """Values that are no lists, in the type of the field, with the default for nulls."""
+    if not array.null_count or wanted.field.nullable:
+        return array
+    check_default(wanted.field, wanted.default)
+    if is_text(array.type) or is_bytes(array.type):
+        return pc.fill_null(array, pa.scalar(wanted.default, array.type))
+    return pc.fill_null(array, pa.scalar(held_number(wanted.field, wanted.default).item(), array.type))
 
 
 def _nullable(field: Field) -> pa.DataType:
@@ -283,9 +282,9 @@ def _numbers_or_text(array: pa.Array, wanted: Wanted) -> pa.Array:
     """Values that are no lists, in the type of the field."""
     dtype, target, kind = wanted.field.dtype, _type_of(wanted.field.dtype), array.type
     if target == kind and dtype != "bfloat16":
-        return array
+        return _with_default(array, wanted)
     if is_text(target) or is_bytes(target):
-        return array.cast(target)
+        return _with_default(array.cast(target), wanted)
     if pa.types.is_temporal(kind):
         array = array.cast(pa.int64() if kind.bit_width == 64 else pa.int32())
     elif pa.types.is_decimal(kind):
@@ -293,6 +292,7 @@ def _numbers_or_text(array: pa.Array, wanted: Wanted) -> pa.Array:
     made = array.cast(target)
     if pa.types.is_floating(target):
         _check_finite(array, made, dtype)
+    made = _with_default(made, wanted)
     return _rounded_to_bfloat16(made) if dtype == "bfloat16" else made
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.default_values import check_default
 from penstock.core.errors import DataError, PenstockError, PlanError, RowError
 from penstock.core.limits import Limits
 from penstock.core.options import Column, Options
@@ -86,22 +87,22 @@ def choose_columns(schema: pa.Schema, options: Options, where: str) -> tuple[Tab
         path, leaf = found
         try:
             field = _field(leaf.kind, column)
+            if column.default is not None and not np.ndim(column.default):
+                check_default(field, column.default)
         except PlanError as error:
             raise PlanError(f"{where}: column {column.feature!r}: {error}") from None
         chosen.append(TableColumn(name, path, field, column.default, leaf.lists, column.dtype is not None))
     return tuple(chosen)
 
 
-def with_nulls(
-    columns: tuple[TableColumn, ...], have: Callable[[TableColumn], int | None], options: Options
-) -> tuple[TableColumn, ...]:
-    """The columns, nullable where they have nulls, or may have some and something is to become of them. have: how many, or whether; None where that is not known."""
+def with_nulls(columns: tuple[TableColumn, ...], have: Callable[[TableColumn], int | None]) -> tuple[TableColumn, ...]:
+    """The columns, nullable where they have nulls or may have some. have: how many, or whether; None where that is not known."""
 
     def of(column: TableColumn) -> TableColumn:
         if column.default is not None or column.field.nullable:
             return column
         found = have(column)
-        is_nullable = options.nulls != "error" if found is None else found > 0
+        is_nullable = found is None or found > 0
         return replace(column, field=replace(column.field, nullable=True)) if is_nullable else column
 
     return tuple(map(of, columns))
