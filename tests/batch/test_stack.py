@@ -68,7 +68,7 @@ def test_bfloat16() -> None:
         ({"x": [[1], ["a"], []]}, "column 'x' holds lists that are no column: .*; return lists of numbers or of text"),
         (
             {"x": [1, None, 3]},
-            r"dtype object .*; for a value that is missing return float\('nan'\), or an Arrow array with nulls",
+            r"dtype object .*; for a number that is missing return float\('nan'\), or 0 and beside it a column of bool",
         ),
         ({"x": [{"a": 1}] * 3}, "instead of a list of dicts, return a dict of lists"),
         ({"x": {"y": [1, 2, 3]}, "x.y": [1, 2, 3]}, "two columns are named 'x.y', which an inner dict gives as well"),

@@ -66,7 +66,7 @@ def pack_window(
 
     Empty rows are in no sequence. Raises RowError for a row that cannot be packed, PlanError for a column that cannot.
     """
-    spec = packing.spec_of({name: field_of(column) for name, column in columns.items()})
+    spec = packing.spec_of({name: field_of(column).required for name, column in columns.items()})
     ragged = {name: ragged_of(name, columns[name]) for name in packing.columns}
     lengths = _lengths_of(ragged, packing)
     segments, sequences, used, left = _plan(lengths, packing, groups, skip, is_last)

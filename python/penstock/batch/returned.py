@@ -8,6 +8,8 @@
 | arrays and tensors of one shape, tuples                | an array (rows, *shape)                            |
 | arrays and tensors that differ in their first axis     | ragged                                             |
 | Arrow arrays of one type                               | ragged                                             |
+| numbers and None, where the input holds Arrow numbers  | Arrow numbers of the input's type                  |
+| nothing but None, where the input holds text or lists  | nulls of the input's type                          |
 
 Lists are ragged even where all are equally long, so that a column's type does not depend on the rows of a batch.
 """
@@ -15,6 +17,9 @@ Lists are ragged even where all are equally long, so that a column's type does n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -24,16 +29,22 @@ import pyarrow as pa
 from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 from penstock.core.ragged import ragged_column
-from penstock.core.rows import exact_array
-from penstock.core.spec import Column, field_of_type, is_list
+from penstock.core.rows import exact_array, exact_type
+from penstock.core.spec import Column, field_of_type, is_bytes, is_list, is_text
 
 #: What `np.asarray`, `Tensor.numpy` and `pa.array` raise about values that they cannot take.
+#: What rows of Arrow numbers, times and decimals are for functions.
+_AS_ARROW_GIVES = {NoneType, bool, int, float, Decimal, datetime, date, time, timedelta}
 REFUSALS = (ValueError, TypeError, RuntimeError, OverflowError, MemoryError, pa.ArrowException)
 
 
-def rows_column(values: Sequence[Any], where: str, name: str, *, is_ragged: bool = False) -> Column:
-    """A column of one value a row; PlanError for what is none. is_ragged: whether arrays of one shape are ragged, too."""
+def rows_column(
+    values: Sequence[Any], where: str, name: str, *, is_ragged: bool = False, given: Column | None = None
+) -> Column:
+    """A column of one value a row; PlanError for what is none. is_ragged: whether arrays of one shape are ragged, too. given: the input of that name."""
     what = f"{where}: column {quoted(name)}"
+    if isinstance(given, pa.Array) and (kept := _as_given(values, given.type, what)) is not None:
+        return kept
     if isinstance(next((value for value in values if value is not None), None), (str, bytes)):
         return texts_column(values, what)
     if any(isinstance(value, pa.Array) for value in values):
@@ -52,9 +63,56 @@ def rows_column(values: Sequence[Any], where: str, name: str, *, is_ragged: bool
         if array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
             found = f"{type(values[number]).__name__} of dtype {array.dtype} in row {number}"
             raise PlanError(f"{what} is {found}; return numbers, arrays or lists of numbers, or text{advice(values)}")
-    if is_ragged or any(array.shape != arrays[0].shape for array in arrays):
-        return _ragged(arrays, what)
-    return native(np.stack(arrays))
+    try:
+        if is_ragged or any(array.shape != arrays[0].shape for array in arrays):
+            return _ragged(arrays, what)
+        return native(np.stack(arrays, dtype=exact_type(arrays), casting="unsafe"))
+    except OverflowError as error:
+        raise PlanError(f"{what} is {error}") from None
+
+
+def _as_given(values: Sequence[Any], kind: pa.DataType, what: str) -> pa.Array | None:
+    """The values in the type of the input, where that says what they are; None where they say so themselves."""
+    if is_text(kind) or is_bytes(kind) or is_list(kind):
+        return nulls_of(len(values), kind) if all(value is None for value in values) else None
+    if any(type(value) not in _AS_ARROW_GIVES for value in values):
+        return None
+    if pa.types.is_integer(kind) and any(type(value) not in (int, NoneType) for value in values):
+        return None
+    try:
+        return pa.array(values, kind)
+    except REFUSALS as error:
+        if not pa.types.is_integer(kind):
+            return None
+        raise PlanError(
+            f"{what} came as Arrow's {kind}, and does not fit it now: {error}; return it by another name, or as NumPy's numbers"
+        ) from None
+
+
+def nulls_of(rows: int, kind: pa.DataType) -> pa.Array:
+    """Nulls of a type, as batches hold it."""
+    return pa.nulls(rows, _held_type(kind) if is_list(kind) else kind)
+
+
+#: What to return for a number that is missing.
+_INSTEAD_OF_NULLS = (
+    "; for a number that is missing return float('nan'), or 0 and beside it a column of bool that says which are there"
+)
+_OF_TEXT = (
+    f"{_INSTEAD_OF_NULLS}; for text, of which the whole batch is missing, pyarrow.nulls(rows, pyarrow.large_string())"
+)
+
+
+def numbers_of(array: pa.Array, what: str) -> npt.NDArray[Any]:
+    """Arrow numbers as an array in every batch, whatever is in it; PlanError for nulls, which only some batches have."""
+    if array.null_count:
+        row = array.is_null().to_pylist().index(True)
+        raise PlanError(
+            f"{what} has {array.null_count:,} of {len(array):,} numbers null, first in row {row} of the batch; fill them with pyarrow.compute.fill_null"
+            f"{_INSTEAD_OF_NULLS}"
+        )
+    numbers: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -85,7 +143,7 @@ def advice(values: Any) -> str:
         else ()
     )
     if any(value is None for value in some):
-        return "; for a value that is missing return float('nan'), or an Arrow array with nulls"
+        return _OF_TEXT if all(value is None for value in some) else _INSTEAD_OF_NULLS
     return (
         "; instead of a list of dicts, return a dict of lists" if any(isinstance(value, dict) for value in some) else ""
     )
@@ -96,7 +154,12 @@ def texts_column(values: Sequence[Any], what: str) -> Column:
     is_text = any(isinstance(value, str) for value in values)
     try:
         return pa.array(values, pa.large_string() if is_text else pa.large_binary())
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except UnicodeEncodeError as error:
+        raise PlanError(
+            f"{what} has text that is no Unicode: {error.reason} in {quoted(error.object)}; encode it first, such as with "
+            f"text.encode('utf-8', 'replace').decode()"
+        ) from None
+    except REFUSALS as error:
         raise PlanError(f"{what} is not text: {error}; return only text, or only bytes") from None
 
 
@@ -104,7 +167,10 @@ def _joined_arrow(values: Sequence[Any], what: str) -> Column:
     """Rows that are Arrow arrays, as a large_list of them; lists beside them take their type."""
     kind = next(value.type for value in values if isinstance(value, pa.Array))
     try:
-        arrays = [pa.array(value, kind) if isinstance(value, list) else value for value in values]
+        arrays = [
+            pa.array(value, kind) if isinstance(value, list) else pa.array([], kind) if value is None else value
+            for value in values
+        ]
     except (pa.ArrowException, OverflowError) as error:
         raise PlanError(
             f"{what} has lists that are no {kind}, as other rows are: {error}; return one type from every row"
@@ -117,7 +183,9 @@ def _joined_arrow(values: Sequence[Any], what: str) -> Column:
         )
     edges = np.zeros(len(arrays) + 1, dtype=np.int64)
     np.cumsum([len(value) for value in arrays], out=edges[1:])
-    column = pa.LargeListArray.from_arrays(pa.array(edges), pa.concat_arrays(arrays))
+    missing = np.array([value is None for value in values])
+    mask = pa.array(missing) if missing.any() else None
+    column = pa.LargeListArray.from_arrays(pa.array(edges), pa.concat_arrays(arrays), mask=mask)
     field_of_type(column.type)
     return column
 
@@ -131,6 +199,10 @@ def _lists(values: Sequence[Any], what: str) -> Column:
     except RecursionError:
         raise PlanError(
             f"{what} holds lists inside each other without an end; return lists of numbers or of text"
+        ) from None
+    except OverflowError:
+        raise PlanError(
+            f"{what} holds lists with whole numbers from 2**63 on, or below -2**63; return an Arrow array for each row: pyarrow.array(row, pyarrow.uint64())"
         ) from None
     except REFUSALS as error:
         raise PlanError(
@@ -171,8 +243,9 @@ def _held_type(kind: pa.DataType) -> pa.DataType:
 def _ragged(arrays: Sequence[npt.NDArray[Any]], what: str) -> Column:
     """Arrays that differ in their first axis, as lists."""
     full = [array for array in arrays if array.shape != (0,)] or [*arrays]
+    kind = exact_type(full)
     try:
-        return ragged_column(arrays, np.result_type(*full), full[0].shape[1:])
+        return ragged_column([one.astype(kind, copy=False) for one in arrays], kind, full[0].shape[1:])
     except (ValueError, TypeError):
         other = next(row for row, array in enumerate(arrays) if array.ndim == 0 or array.shape[1:] != full[0].shape[1:])
         raise PlanError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,11 +11,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.batch.returned import REFUSALS, advice, check_masked, is_tensor, native, rows_column, texts_column
+from penstock.batch.returned import (
+    REFUSALS,
+    advice,
+    check_masked,
+    is_tensor,
+    native,
+    nulls_of,
+    numbers_of,
+    rows_column,
+    texts_column,
+)
 from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 from penstock.core.rows import exact_array, spans_to_arrow
-from penstock.core.spec import Column, Columns, Field, Spans, field_of_type, is_bytes, is_text
+from penstock.core.spec import Column, Columns, Field, Spans, field_of_type, is_bytes, is_list, is_text
 
 #: Entries of a list that are rows of a column.
 _ROWS = (list, np.ndarray, pa.Array)
@@ -52,11 +63,11 @@ def columns_of(made: Mapping[str, Any], where: str, given: Mapping[str, Any] | N
 
 
 def _typed(value: Any, given: Any) -> Any:
-    """What a function returned; nothing but None as text, if the column that it got was text."""
-    is_text_column = isinstance(given, pa.Array) and (is_text(given.type) or is_bytes(given.type))
-    if is_text_column and isinstance(value, list) and value and all(one is None for one in value):
-        return pa.nulls(len(value), given.type)
-    return value
+    """What a function returned; nothing but None as text or lists, if the column that it got was such."""
+    if not isinstance(given, pa.Array) or not (is_text(given.type) or is_bytes(given.type) or is_list(given.type)):
+        return value
+    is_none = isinstance(value, list) and value and all(one is None for one in value)
+    return nulls_of(len(value), given.type) if is_none or isinstance(value, pa.NullArray) else value
 
 
 def flattened(made: Mapping[Any, Any], where: str, prefix: str = "") -> dict[str, Any]:
@@ -93,8 +104,8 @@ def mask_of(made: Any, rows: int, where: str) -> npt.NDArray[np.bool_]:
     return mask
 
 
-def stack_rows(rows: Sequence[Any], function: str) -> Columns:
-    """The columns of one dict per row; PlanError if names or shapes differ from row to row."""
+def stack_rows(rows: Sequence[Any], function: str, given: Mapping[str, Any] | None = None) -> Columns:
+    """The columns of one dict per row; PlanError if names or shapes differ from row to row. given: the columns that the function got."""
     where, found = f"map_rows({function})", list[dict[str, Any]]()
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
@@ -106,16 +117,16 @@ def stack_rows(rows: Sequence[Any], function: str) -> Columns:
             )
     if not found[0]:
         raise PlanError(f"{where} returned no columns; return a dict of at least one")
-    return {name: rows_column([row[name] for row in found], where, name) for name in found[0]}
+    return {
+        name: rows_column([row[name] for row in found], where, name, given=(given or {}).get(name)) for name in found[0]
+    }
 
 
 def _as_column(name: str, value: Any, where: str) -> Column:
     if isinstance(value, pa.ChunkedArray):
         value = value.combine_chunks()
     if isinstance(value, pa.Array):
-        kind = value.type
-        plain = pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        return value.to_numpy(zero_copy_only=False) if plain and not value.null_count else value
+        return _of_arrow(value, f"{where}: column {quoted(name)}")
     if isinstance(value, Spans):
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(entry, (str, bytes)) for entry in value):
@@ -133,7 +144,7 @@ def _as_column(name: str, value: Any, where: str) -> Column:
             f"{where}: column {quoted(name)} is not an array: {error}; return numbers, text, or one list or array a row"
         ) from None
     if array.ndim == 1 and array.dtype.kind in "US":
-        return pa.array(array.tolist(), pa.large_string() if array.dtype.kind == "U" else pa.large_binary())
+        return texts_column(array.tolist(), f"{where}: column {quoted(name)}")
     if array.ndim == 0 or array.dtype.kind not in "biufcV" or array.dtype.fields is not None:
         is_array = array.ndim or isinstance(value, np.ndarray)
         found = f"an array of dtype {array.dtype} and shape {array.shape}" if is_array else type(value).__name__
@@ -143,12 +154,24 @@ def _as_column(name: str, value: Any, where: str) -> Column:
     return native(array)
 
 
+def _of_arrow(value: pa.Array, what: str) -> Column:
+    kind = value.type
+    if pa.types.is_null(kind):
+        raise PlanError(
+            f"{what} holds nothing but nulls, which have no type; return pyarrow.nulls(rows, pyarrow.large_string()), or another type"
+        )
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return numbers_of(value, what)
+    return value
+
+
 def field_of(column: Column) -> Field:
-    """The field that describes a column made by a user's function."""
+    """The field that describes a column made by a user's function; that of Arrow numbers has nulls."""
     if isinstance(column, Spans):
         return Field("bytes")
     if isinstance(column, pa.Array):
-        return field_of_type(column.type)
+        field = field_of_type(column.type)
+        return replace(field, nullable=True) if field.is_fixed else field
     return Field(_name_of(column.dtype), column.shape[1:])
 
 

@@ -18,6 +18,8 @@ from penstock.core import kernels
 from penstock.core.repeated import joined
 from penstock.core.spec import Bytes, Column, Columns, Field, Ids, Spans, Spec
 
+_NO_TYPE = "a mix of numbers below 0 and from 2**63 on, which no integer type holds; make them floats or text"
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -111,10 +113,18 @@ def exact_array(value: Any) -> npt.NDArray[Any]:
     if array.dtype != np.float64 or not array.size or not isinstance(value, (list, tuple)) or not _are_whole(value):
         return array
     if array.min() < 0:
-        raise OverflowError(
-            "a mix of numbers below 0 and from 2**63 on, which no integer type holds; make them floats or text"
-        )
+        raise OverflowError(_NO_TYPE)
     return np.asarray(value, dtype=np.uint64)
+
+
+def exact_type(arrays: Sequence[npt.NDArray[Any]]) -> np.dtype[Any]:
+    """The dtype that holds the numbers of all arrays: `np.result_type`, but uint64 where that makes floats of whole numbers. OverflowError if none fits."""
+    kind: np.dtype[Any] = np.result_type(*arrays)
+    if kind.kind != "f" or any(array.dtype.kind not in "biu" for array in arrays):
+        return kind
+    if any(array.size and array.min() < 0 for array in arrays):
+        raise OverflowError(_NO_TYPE)
+    return np.dtype(np.uint64)
 
 
 def _are_whole(values: Any) -> bool:

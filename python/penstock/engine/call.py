@@ -42,7 +42,7 @@ class CallHere:
         """What it returned; PlanError if that is no batch of as many rows."""
         made, name = self.function(columns, keys), self.function.name
         if isinstance(self.function, RowFunction):
-            return stack_rows(made, name)
+            return stack_rows(made, name, columns)
         return check_batch(made, len(keys), name, columns)
 
     def many(self, calls: Sequence[Rows]) -> list[Columns]:

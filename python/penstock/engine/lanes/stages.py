@@ -192,7 +192,9 @@ def _rows(columns: Mapping[str, Any], low: int, high: int) -> Columns:
 
 def _kinds(columns: Columns) -> dict[str, str]:
     return {
-        name: str(column.type) if isinstance(column, pa.Array) else str(field_of(column))
+        name: f"{column.type}{' or null' * field_of(column).nullable}"
+        if isinstance(column, pa.Array)
+        else str(field_of(column))
         for name, column in columns.items()
     }
 
