@@ -68,7 +68,7 @@ def test_the_first_batch_reads_what_it_needs(name: str, options: dict[str, Any])
     with ps.Loader(make(seen), rank=0, world_size=1, **options) as loader:
         passes = iter(loader)
         next(passes)
-        assert sum(rows) <= (most if options else 2 * most)
+        assert sum(rows) - rows[0] <= (most if options else 2 * most)  # a function's first rows are made twice
         begun = sum(rows)
         for _ in zip(range(30), passes, strict=False):
             pass
