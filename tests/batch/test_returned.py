@@ -230,6 +230,15 @@ def test_unchanged_columns_keep_their_type_row_by_row(rows: int) -> None:
         assert [shown(batch) for batch in all_of(dataset)][: len(plain)] == plain
 
 
+def test_kept_rows_of_arrow_numbers_are_as_they_were_made() -> None:
+    """A filter, and rows that never came from the cache, behind and beside it."""
+    opened = ps.from_arrays(TABLE.select(["n"]), nulls="arrow").map(dict)
+    kept = ps.concat([opened.cache(), opened]).filter(lambda batch: np.ones(len(batch["n"]), bool))
+    with ps.Loader(kept.batch(4, steps=4, lanes=1), epochs=2) as loader:
+        for _ in range(2):
+            assert [number for batch in loader for number in batch["n"].to_pylist()] == TABLE["n"].to_pylist() * 2
+
+
 def test_computed_numbers_beside_nulls() -> None:
     """NumPy's numbers are an array whatever came in, and numbers of another kind cannot be null."""
     opened = ps.from_arrays(TABLE.select(["n"]), nulls="arrow").batch(2)

@@ -70,8 +70,9 @@ class Held:
 
     @property
     def field(self) -> Field:
-        """The column's field."""
-        return Field(self.kind, self.shape)
+        """The column's field; that of Arrow numbers has nulls."""
+        field = Field(self.kind, self.shape)
+        return replace(field, nullable=True) if self.form not in ("fixed", "spans") and field.is_fixed else field
 
     def __str__(self) -> str:
         return str(self.field) if self.form in ("fixed", "spans") else str(self.type)
