@@ -32,9 +32,18 @@ from penstock.core.ragged import ragged_column
 from penstock.core.rows import exact_array, exact_type
 from penstock.core.spec import Column, field_of_type, is_bytes, is_list, is_text
 
-#: What `np.asarray`, `Tensor.numpy` and `pa.array` raise about values that they cannot take.
+#: Numbers that NumPy takes as they are, where all are of one of these types: most rows.
+_PLAIN = {bool, float, np.bool_, *np.sctypeDict.values()} - {
+    np.str_,
+    np.bytes_,
+    np.object_,
+    np.void,
+    np.datetime64,
+    np.timedelta64,
+}
 #: What rows of Arrow numbers, times and decimals are for functions.
 _AS_ARROW_GIVES = {NoneType, bool, int, float, Decimal, datetime, date, time, timedelta}
+#: What `np.asarray`, `Tensor.numpy` and `pa.array` raise about values that they cannot take.
 REFUSALS = (ValueError, TypeError, RuntimeError, OverflowError, MemoryError, pa.ArrowException)
 
 
@@ -45,6 +54,9 @@ def rows_column(
     what = f"{where}: column {quoted(name)}"
     if isinstance(given, pa.Array) and (kept := _as_given(values, given.type, what)) is not None:
         return kept
+    kinds = {type(value) for value in values}
+    if len(kinds) == 1 and not is_ragged and kinds <= _PLAIN:
+        return np.array(values)
     if isinstance(next((value for value in values if value is not None), None), (str, bytes)):
         return texts_column(values, what)
     if any(isinstance(value, pa.Array) for value in values):
