@@ -71,7 +71,7 @@ def index(
         penstock index data/train --json
     """
     began_at = time.perf_counter()
-    dataset = open_dataset(paths)
+    dataset = open_dataset(paths, nulls="error")  # as training opens it
     manifest = dataset.source.manifest
     digest = manifest.digest
     figures: dict[str, Any] = {
