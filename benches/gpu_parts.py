@@ -104,23 +104,15 @@ def trained(gpu: Any, asked: argparse.Namespace) -> Figures:
 
 def alone(gpu: Any, asked: argparse.Namespace) -> Figures:
     """The loader with nobody who trains, beside what the bus carries from pinned memory."""
-    from gpu_side import loader_of, rate
+    from gpu_side import loader_of
 
     began_at = time.perf_counter()
     with loader_of(gpu, asked) as loader:
         first = next(iter(loader))
         first_batch_s = time.perf_counter() - began_at
 
-        def forever() -> Any:
-            while True:
-                for batch in loader:
-                    yield batch["image"], batch["label"]
-
-        batches = forever()
-        rate(gpu, lambda *_: None, batches, asked, asked.seconds / 3)
-        images_per_s, _ = rate(gpu, lambda *_: None, batches, asked, asked.seconds)
+        images_per_s = _rate_alone(gpu, loader, asked)
         report = loader.report()
-        batches.close()
     row_bytes = first["image"].nbytes / len(first["image"])
     return {
         "images_per_s": images_per_s,
@@ -212,20 +204,27 @@ def scaling(gpu: Any, asked: argparse.Namespace) -> Figures:
     """The CPU's part alone, on so many cores: images a second, bytes to the host."""
     if not gpu.is_dry:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: asked.cores])
-    from gpu_side import loader_of, rate
+    from gpu_side import loader_of
 
     with loader_of(gpu, asked, device="cpu", cpus=asked.cores) as loader:
-
-        def forever() -> Any:
-            while True:
-                for batch in loader:
-                    yield batch["image"], batch["label"]
-
-        batches = forever()
-        rate(gpu, lambda *_: None, batches, asked, asked.seconds / 3)
-        images_per_s, _ = rate(gpu, lambda *_: None, batches, asked, asked.seconds)
-        batches.close()
+        images_per_s = _rate_alone(gpu, loader, asked)
     return {"images_per_s": images_per_s, "cores": asked.cores}
+
+
+def _rate_alone(gpu: Any, loader: Any, asked: argparse.Namespace) -> float:
+    """Images a second of a loader with nobody who trains, over the ends of its epochs, once it is warm."""
+    from gpu_side import rate
+
+    def forever() -> Any:
+        while True:
+            for batch in loader:
+                yield batch["image"], batch["label"]
+
+    batches = forever()
+    rate(gpu, lambda *_: None, batches, asked, asked.seconds / 3)
+    images_per_s, _ = rate(gpu, lambda *_: None, batches, asked, asked.seconds)
+    batches.close()
+    return float(images_per_s)
 
 
 def _rss_bytes() -> int:

@@ -724,8 +724,7 @@ class Dataset:
         """The rows of epoch 0, each as `dataset[i]` gives it, with a warning: this is for looking at some; a Loader makes batches."""
         refuse_trainers()
         warn(
-            "for row in dataset: one row at a time, to look at some; train with `for batch in penstock.Loader(dataset.batch(…))`",
-            stacklevel=2,
+            "for row in dataset: one row at a time, to look at some; train with `for batch in penstock.Loader(dataset.batch(…))`"
         )
         return self._each()
 

@@ -57,7 +57,7 @@ from penstock.plan.between_ranks import PlanOfRank
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.nodes import Batch
 from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
-from penstock.plan.tree import comes_once, find, leaves
+from penstock.plan.tree import find, leaves
 from penstock.share import Share, SingleSteps, share_of
 from penstock.storage.fetch.scheduler import pending_requests
 
@@ -452,7 +452,7 @@ class Loader(Generic[BatchT]):
             feeds = self._lowered.lanes.feeds
             item = cast("Delivered", self._watchdog.next_item(run, feeds, self._about_stall))
         except BaseException as error:
-            is_final = self._one_by_one or self._lowered.steps_per_item == 1 or comes_once(self.dataset.root)
+            is_final = self._one_by_one or self._lowered.steps_per_item == 1
             if not run.has_failed or is_final or isinstance(error, (StorageError, ProcessError)):
                 raise
             # Steps that are made together fail together: again, one by one, so that all before the bad one come first.
@@ -640,7 +640,7 @@ class Loader(Generic[BatchT]):
             state = {**state, "lanes": {}}
         notes = check_state(state, self.state_dict(), saved_plan, strict=strict)
         for note in [*notes, *([other_policy] if other_policy else [])]:
-            warn(note, stacklevel=2)
+            warn(note)
         try:
             position = Position(int(state["epoch"]), int(state["step"]))
         except (TypeError, ValueError, OverflowError):

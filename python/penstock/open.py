@@ -135,8 +135,7 @@ def _without(dataset: Dataset, exclude: Paths) -> Dataset:
     samples = ids[ids >= 0]
     if bad and not len(samples):
         warn(
-            f"exclude={', '.join(paths)}: none of the {len(bad):,} bad samples there lies in {manifest.format} files that are read here",
-            stacklevel=3,
+            f"exclude={', '.join(paths)}: none of the {len(bad):,} bad samples there lies in {manifest.format} files that are read here"
         )
     if not len(samples):
         return dataset

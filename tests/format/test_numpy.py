@@ -285,10 +285,10 @@ def test_headers_of_other_writers(name: str, padding: int, tmp_path: Path) -> No
 
 def test_fields_that_would_be_one_column_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros(3, [("a.b", "i4"), ("a", [("b", "i4")])]))
-    with pytest.raises(ps.PlanError, match=r"a\.npy: two values would be the column 'a\.b'; rename one"):
+    with pytest.raises(ps.PlanError, match=r"a\.npy: two values would be the column 'a\.b', .*; rename one"):
         ps.read(tmp_path / "a.npy")
     np.savez(tmp_path / "b.npz", **{"a.b": np.zeros(3), "a": np.zeros(3, [("b", "i4")])})
-    with pytest.raises(ps.PlanError, match=r"b\.npz: two values would be the column 'a\.b'; rename one"):
+    with pytest.raises(ps.PlanError, match=r"b\.npz: two values would be the column 'a\.b', .*; rename one"):
         ps.read(tmp_path / "b.npz")
 
 

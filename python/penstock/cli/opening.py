@@ -19,6 +19,7 @@ from penstock.engine.single import load_readable
 from penstock.format.media.folder import IMAGES
 from penstock.loader import Loader
 from penstock.open import read
+from penstock.source.nulls import null_count
 from penstock.source.protocol import Access
 from penstock.transform import image
 
@@ -40,9 +41,16 @@ class Ops(StrEnum):
 
 
 def open_dataset(paths: list[str], **options: Any) -> Dataset:
-    """The dataset at some paths, whose nulls stay. A missing index is built, with a progress bar."""
+    """The dataset at some paths, as training opens it; where columns are known to have nulls, and no option says what becomes of them, they stay.
+
+    A missing index is built, with a progress bar.
+    """
     with progress("Indexing") as report:
-        return read(paths, progress=report, **{"nulls": "arrow", **options})
+        opened = read(paths, progress=report, **options)
+        has_nulls = any(null_count(opened.source, name) != 0 for name in opened.spec)
+        return (
+            read(paths, progress=report, nulls="arrow", **options) if has_nulls and "nulls" not in options else opened
+        )
 
 
 def first_rows(dataset: Dataset, rows: int) -> dict[str, Any]:

@@ -48,8 +48,7 @@ def cache_folder(name: str) -> str | None:
         found = "it is no folder" if isinstance(error, FileExistsError) else error.strerror or error
         warn(
             f"no cache: {error.filename or folder}: {found}; every run indexes files and downloads remote "
-            "ones again; set XDG_CACHE_HOME to a folder of your own",
-            stacklevel=2,
+            "ones again; set XDG_CACHE_HOME to a folder of your own"
         )
         return None
     sweep(os.path.join(folder, name))

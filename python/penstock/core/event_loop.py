@@ -150,8 +150,7 @@ class _Loop:
     def _leave(self, call: _Call[Any]) -> None:
         self.is_blocked = True  # others get another loop
         warn(
-            f"penstock: an async function did not stop within {_PATIENCE_S:g} s; it must await what takes long, and not block",
-            stacklevel=2,
+            f"penstock: an async function did not stop within {_PATIENCE_S:g} s; it must await what takes long, and not block"
         )
 
 

@@ -118,8 +118,7 @@ class SeededCalls:
         warn(
             f"penstock: {self._name} draws from the global generators of random, NumPy or torch. Penstock seeds them, so that "
             f"batches repeat and the training loop's random numbers stay the same. Therefore it runs one call at a time, "
-            f"only while the loop waits for a batch ({took_s * 1000:,.1f} ms for {rows:,} rows). {self._instead}{late}",
-            stacklevel=2,
+            f"only while the loop waits for a batch ({took_s * 1000:,.1f} ms for {rows:,} rows). {self._instead}{late}"
         )
 
 

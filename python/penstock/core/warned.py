@@ -12,12 +12,9 @@ from penstock.core.quoted import printable
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def warn(text: str, *, stacklevel: int = 1) -> None:
-    """As `warnings.warn`, at the line of the user's that led here; names in the text never reach a terminal raw.
-
-    stacklevel: for threads of ours, which no line of the user's leads to.
-    """
-    warnings.warn(printable(text), stacklevel=_users_level() or stacklevel + 1)
+def warn(text: str) -> None:
+    """As `warnings.warn`, at the line of the user's that led here, in threads of ours at that of the caller; names in the text never reach a terminal raw."""
+    warnings.warn(printable(text), stacklevel=_users_level() or 2)
 
 
 def _users_level() -> int | None:

@@ -50,8 +50,7 @@ def _warn_of_shared(index: int, count: int) -> None:
     if rank and count > 1 and index == 0:
         warn(
             f"penstock: device='cuda' is cuda:0, and this is local rank {rank} of a machine with {count} CUDA devices, so that all its ranks would use the "
-            f"first; call torch.cuda.set_device({rank}) before the Loader is made, or pass device='cuda:{rank}'",
-            stacklevel=2,
+            f"first; call torch.cuda.set_device({rank}) before the Loader is made, or pass device='cuda:{rank}'"
         )
 
 

@@ -14,7 +14,7 @@ def can_pin() -> bool:
     """Whether memory can be pinned here; a warning where not."""
     if torch.cuda.is_available():
         return True
-    warn("penstock: pin_memory=True: PyTorch sees no CUDA device here, so that memory is not pinned", stacklevel=2)
+    warn("penstock: pin_memory=True: PyTorch sees no CUDA device here, so that memory is not pinned")
     return False
 
 

@@ -89,8 +89,7 @@ class PixelKernel:
                 self.name = f"several kernels of PyTorch, since Triton cannot {failed} one"
                 warn(
                     f"penstock: Triton cannot {failed} the kernel for images on the device ({type(error).__name__}: {error}); several kernels of "
-                    f"PyTorch do the same, slower, in more memory; install triton, a C compiler and Python's headers (python3-dev)",
-                    stacklevel=2,
+                    f"PyTorch do the same, slower, in more memory; install triton, a C compiler and Python's headers (python3-dev)"
                 )
                 return None
             self._fused, self._is_tried, self.name = fused, True, "one Triton kernel"

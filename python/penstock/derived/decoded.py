@@ -176,8 +176,7 @@ class DecodedParts:
             self._stores = False
             warn(
                 f"decoded columns are not cached ({found}); they are decoded again whenever they are needed, which is slow; "
-                "free some room or point XDG_CACHE_HOME to a larger disk",
-                stacklevel=2,
+                "free some room or point XDG_CACHE_HOME to a larger disk"
             )
 
 

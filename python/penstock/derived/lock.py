@@ -115,5 +115,5 @@ class _Wait:
                 if is_over
                 else "is making the same files; waiting for it"
             )
-            warn(f"{os.path.dirname(os.path.dirname(self._path))}: {maker} {state}", stacklevel=2)
+            warn(f"{os.path.dirname(os.path.dirname(self._path))}: {maker} {state}")
         return is_over

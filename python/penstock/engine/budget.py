@@ -159,8 +159,7 @@ class Budget:
         self.has_warned = True
         warn(
             f"penstock: {what} takes {size_bytes:,} bytes, and memory={self.limit_bytes:,} is less: such a batch is made alone, with nothing ahead of it, "
-            f"and holds that much; pass a larger memory= to the Loader, take smaller batches, or refuse large records with Limits(record_bytes=…)",
-            stacklevel=3,
+            f"and holds that much; pass a larger memory= to the Loader, take smaller batches, or refuse large records with Limits(record_bytes=…)"
         )
 
     def _grown(self, asked_bytes: int) -> int:

@@ -48,8 +48,7 @@ def _warn_of_still(new: Transform | Zip) -> None:
         moved, still, op = found[0]
         warn(
             f"{new.verb}: {op} moves the pixels of {quoted(moved)} at random, and nothing moves those of {quoted(still)}: a mask would no longer match its image. If both "
-            f"belong together, give both the same random ops, transform({moved}=[…], {still}=[…], draws='together'); if not, say transform(…, draws='apart')",
-            stacklevel=5,
+            f"belong together, give both the same random ops, transform({moved}=[…], {still}=[…], draws='together'); if not, say transform(…, draws='apart')"
         )
 
 
@@ -121,8 +120,7 @@ def _check_side_by_side(inputs: Sequence[Node], first: int, second: int) -> None
         found = [(*functions, *ops)[0] for functions, ops in zip(drawing, silent, strict=True)]
         warn(
             f"zip: {found[0]} of dataset {first} and {found[1]} of dataset {second} draw random numbers, each for its own dataset; where these belong together, as of an "
-            f"image and its mask, draw after the zip, where a function gets the columns of both: zip([…]).map_rows(function)",
-            stacklevel=5,
+            f"image and its mask, draw after the zip, where a function gets the columns of both: zip([…]).map_rows(function)"
         )
 
 

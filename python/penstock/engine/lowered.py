@@ -72,8 +72,7 @@ class Lowered:
             warn(
                 f"penstock: memory={limit:,} bytes is less than the {needed:,} that this plan holds in any case, {self.window_bytes:,} for "
                 f"blocks of open windows and {self.batch_bytes:,} for a batch: batches are made one at a time, which is slow, and that "
-                f"much is held; pass a larger memory= to the Loader, or shuffle with a smaller window_blocks= or block_rows=",
-                stacklevel=5,
+                f"much is held; pass a larger memory= to the Loader, or shuffle with a smaller window_blocks= or block_rows="
             )
 
     def work_from(

@@ -68,8 +68,7 @@ def warn_of_names(roots: Sequence[Node]) -> None:
         if found is not None:
             warn(
                 f"zip pairs rows by their places, and {quoted(found[0])} of dataset 0 meets {quoted(found[1])} of dataset {number}; zip([…], on='stem') pairs files "
-                f"by their names",
-                stacklevel=3,
+                f"by their names"
             )
             return
 

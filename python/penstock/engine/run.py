@@ -219,7 +219,7 @@ class Run:
         left = self._threads.join(patience_s)
         self._is_left = bool(left)
         if left and not is_interrupt:
-            warn(f"penstock: {', '.join(left)} did not stop within {patience_s:g} s", stacklevel=2)
+            warn(f"penstock: {', '.join(left)} did not stop within {patience_s:g} s")
 
 
 class _Noted:

@@ -115,8 +115,7 @@ class Slots:
             self._new_memory = aligned
             warn(
                 f"penstock: no more memory could be pinned ({error}); more of it is pageable, and copies to the device are "
-                f"slower; pass a smaller prefetch= or memory= to the Loader",
-                stacklevel=2,
+                f"slower; pass a smaller prefetch= or memory= to the Loader"
             )
             return aligned(room)
 

@@ -150,8 +150,7 @@ def _warn_of_lost(where: str, shards: Shards, chosen: Format, lost: npt.NDArray[
     suffixes = ", ".join(sorted({os.path.splitext(path)[1].lower() for path in paths}))
     warn(
         f"read({where}): {len(paths):,} of {len(shards):,} files ({suffixes}) are left out, the first {paths[0]}; {chosen.name} reads "
-        f"{', '.join(chosen.suffixes)}: convert them, read them apart, or move them away",
-        stacklevel=5,
+        f"{', '.join(chosen.suffixes)}: convert them, read them apart, or move them away"
     )
 
 

@@ -318,8 +318,7 @@ def _warn_of_one_name(name: str, record: list[str], dialect: Dialect, where: str
         if 0 < name.count(other) == "".join(record).count(other):
             warn(
                 f"{where}: one column, named {name!r}; if its fields end at {other!r}, pass delimiter={other!r}, "
-                f"and delimiter={dialect.delimiter!r} if they do not",
-                stacklevel=2,
+                f"and delimiter={dialect.delimiter!r} if they do not"
             )
             return
 
@@ -390,8 +389,7 @@ class WholeNumbers:
         if self.marked is not None:
             warn(
                 f"{where}: column {column.feature!r} becomes {column.field}, and {self.marked!r} loses what it begins with; keep it with "
-                f"columns={{{column.name!r}: {feature}}} and dtype 'string', or name {str(column.field)!r} to say that it is not needed",
-                stacklevel=2,
+                f"columns={{{column.name!r}: {feature}}} and dtype 'string', or name {str(column.field)!r} to say that it is not needed"
             )
 
 

@@ -135,8 +135,7 @@ def _unseen(name: str, column: Column, features: Mapping[str, Feature], where: s
         raise no_column(where, column.feature, others, among="the first records", do=LATER)
     warn(
         f"columns[{name!r}]: none of the first {records} records has the feature {column.feature!r}; "
-        "rows get the default unless later records have it",
-        stacklevel=2,
+        "rows get the default unless later records have it"
     )
     kind = column.dtype if column.dtype in ("float32", "int64") else "bytes" if column.dtype in TEXTS else "int64"
     return Feature(column.feature, kind, mixed=False, present=0, least=0, most=0, is_list=False, records=records)

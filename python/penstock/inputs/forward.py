@@ -83,8 +83,6 @@ class Draw:
         return self._position
 
     def _begin(self, first: int) -> None:
-        if self._make is None and self.failed is not None:
-            raise self.failed
         if self._make is None:
             raise PlanError(
                 f"sample {first:,} is wanted, and this iterator, which can be drawn only once, is past it; pass a function "

@@ -170,8 +170,7 @@ def _streamed(making: Making) -> Stream:
         warn(
             f"penstock: {making.where} draws from the global generators of random, NumPy or torch while the training runs: what it "
             f"draws does not repeat, and the training loop's random numbers change. Use a generator of its own: "
-            f"numpy.random.default_rng(seed)",
-            stacklevel=4,
+            f"numpy.random.default_rng(seed)"
         )
     drawn = making.begin()
     began_at = time.perf_counter()
@@ -187,9 +186,11 @@ def _streamed(making: Making) -> Stream:
     stack = partial(items.stack, allocate=new_rows)
     hint = ", or end it with itertools.islice"
     resuming = Resuming.NEVER if again is None else Resuming.START if making.skips else Resuming.AGAIN
+    # An iterator cannot be drawn again after an error, so its steps are made one at a time.
+    together = 1 if again is None else rows_together(took_s)
     return Stream(
-        manifest, items.spec, draw, stack, [first], rows_together(took_s), hint=hint, resuming=resuming, comes_once=again is None
-    )  # fmt: skip
+        manifest, items.spec, draw, stack, [first], together, hint=hint, resuming=resuming, comes_once=again is None
+    )
 
 
 def _length(making: Making) -> int:

@@ -83,8 +83,7 @@ class BadSamples:
         if first is not None:
             warn(
                 f'penstock: {first.where}: {first.found}; {_DONE[self.on_error]}. More bad samples are counted in stats()["errors"]'
-                + ("" if self._quarantine else "; Loader(quarantine=…) writes a list of them"),
-                stacklevel=5,
+                + ("" if self._quarantine else "; Loader(quarantine=…) writes a list of them")
             )
 
     @property

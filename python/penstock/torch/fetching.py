@@ -154,8 +154,7 @@ class TunedIterator(InThisProcess):
         warn(
             f"penstock: DataLoader: {type(self._dataset).__qualname__} draws random numbers. Each batch has generators of its own, seeded from PyTorch's "
             f"seed of the epoch, so that batches are the same wherever they are fetched, and the training's random numbers go on as if "
-            f"none had been drawn. DataLoader(…, tune=False) draws the numbers that PyTorch's own DataLoader would",
-            stacklevel=5,
+            f"none had been drawn. DataLoader(…, tune=False) draws the numbers that PyTorch's own DataLoader would"
         )
 
     def _pickled(self) -> bytes:

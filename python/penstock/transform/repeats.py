@@ -101,8 +101,7 @@ class Repeats:
             f"penstock: {self._name} {what} when it was called again with the same rows, so its batches do not repeat: not in another run, "
             f"after resuming, by batch_at or on another number of ranks. If it draws random numbers, take them from a parameter `rng`, or from generators that "
             f"are seeded with it; if it counts or keeps something from call to call, compute that from the row. If this is meant: "
-            f"warnings.filterwarnings('ignore', message='penstock: .* when it was called again')",
-            stacklevel=4,
+            f"warnings.filterwarnings('ignore', message='penstock: .* when it was called again')"
         )
 
 

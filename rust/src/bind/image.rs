@@ -33,6 +33,21 @@ fn item<'py, T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>>(
     value.extract().map_err(Into::into)
 }
 
+/// Buffers, and which of them each row lies in, where and how long; an error unless these are as many as rows.
+#[expect(clippy::type_complexity, reason = "the columns of a span, each a slice")]
+fn spans<'a>(
+    buffers: &'a [Bytes<'_>],
+    columns: [&'a Ids<'_>; 3],
+    rows: usize,
+) -> PyResult<(Vec<&'a [u8]>, &'a [i64], &'a [i64], &'a [i64])> {
+    let buffers = buffers.iter().map(|buffer| Ok(buffer.as_slice()?)).collect::<PyResult<Vec<&[u8]>>>()?;
+    let [which, offset, length] = [columns[0].as_slice()?, columns[1].as_slice()?, columns[2].as_slice()?];
+    if [which, offset, length].iter().any(|column| column.len() != rows) {
+        return Err(PyValueError::new_err("which, offset, length and samples differ in length"));
+    }
+    Ok((buffers, which, offset, length))
+}
+
 fn mode_named(name: &str) -> PyResult<Mode> {
     Mode::named(name).ok_or_else(|| unknown("mode", name))
 }
@@ -155,12 +170,8 @@ impl ImageProgram {
         samples: Ids<'_>,
         key: u64,
     ) -> PyResult<Bound<'py, PyArray1<u32>>> {
-        let buffers = buffers.iter().map(|buffer| Ok(buffer.as_slice()?)).collect::<PyResult<Vec<&[u8]>>>()?;
-        let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
         let samples = samples.as_slice()?;
-        if which.len() != samples.len() || offset.len() != samples.len() || length.len() != samples.len() {
-            return Err(PyValueError::new_err("which, offset, length and samples differ in length"));
-        }
+        let (buffers, which, offset, length) = spans(&buffers, [&which, &offset, &length], samples.len())?;
         let size = |row: usize| {
             let data = gather::span(&buffers, which[row], offset[row], length[row])?;
             single::size_at_start(&self.0, data).ok()
@@ -198,13 +209,9 @@ impl ImageProgram {
         every_row: bool,
         is_watching: bool,
     ) -> PyResult<(Counts, Option<(usize, &'static str)>)> {
-        let buffers = buffers.iter().map(|buffer| Ok(buffer.as_slice()?)).collect::<PyResult<Vec<&[u8]>>>()?;
-        let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
         let (samples, out) = (samples.as_slice()?, out.as_slice_mut()?);
         let rows = samples.len();
-        if which.len() != rows || offset.len() != rows || length.len() != rows {
-            return Err(PyValueError::new_err("which, offset, length and samples differ in length"));
-        }
+        let (buffers, which, offset, length) = spans(&buffers, [&which, &offset, &length], rows)?;
         self.check_out(rows, out.len())?;
         let index = entry_points.as_ref().map(Index::new).transpose()?;
         let image = |row: usize| {

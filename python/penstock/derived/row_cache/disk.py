@@ -134,8 +134,7 @@ class DiskRowCache(RowCache):
         if not self._said_damaged:
             self._said_damaged = True
             warn(
-                f"penstock: cache(): {self._path if self.folder else self.where}: {found}; what is damaged is made anew, and `penstock cache verify` looks at the rest",
-                stacklevel=2,
+                f"penstock: cache(): {self._path if self.folder else self.where}: {found}; what is damaged is made anew, and `penstock cache verify` looks at the rest"
             )
 
     def has(self, rows: Ids, threads: int = 1) -> npt.NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from penstock.order.demand import Asked
 _PARTS = 8
 
 #: Lanes, the first row and the number of rows of each.
-Asking = tuple[Ids, Ids, Ids]
+RowsOfLanes = tuple[Ids, Ids, Ids]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Again:
     """A piece that failed, with its error, in the pieces that are made in its place."""
 
     error: BaseException
-    pieces: Sequence[Asking]
+    pieces: Sequence[RowsOfLanes]
 
 
 def is_single(asked: Asked, group: Ids | None) -> bool:
@@ -31,7 +31,7 @@ def is_single(asked: Asked, group: Ids | None) -> bool:
     return len(asked.lane) == 1 and int(asked.count[0]) == (1 if group is None else int(group[lane]))
 
 
-def smaller(asked: Asked, fed: Ids, group: Ids | None) -> Iterator[Asking]:
+def smaller(asked: Asked, fed: Ids, group: Ids | None) -> Iterator[RowsOfLanes]:
     """A piece in smaller ones, lane after lane, each from the first row `fed[lane]` that is not used up."""
     end, size = np.zeros_like(fed), np.ones_like(fed) if group is None else group
     np.maximum.at(end, asked.lane, asked.first + asked.count)

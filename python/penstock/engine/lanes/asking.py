@@ -12,6 +12,7 @@ import numpy.typing as npt
 from penstock.core.cancel import LOOK_S
 from penstock.core.spec import Ids
 from penstock.engine.channel import Gate
+from penstock.engine.lanes.again import RowsOfLanes
 from penstock.engine.lanes.states import Lanes
 from penstock.order.demand import Asked
 
@@ -36,7 +37,7 @@ class Asking:
         issued: Ids,
         taken: Ids,
         together: tuple[int, int],
-        again: Iterable[tuple[Ids, Ids, Ids]] = (),
+        again: Iterable[RowsOfLanes] = (),
     ) -> None:
         self.lanes, self.issued, self.taken, self._again = lanes, issued, taken, deque(again)
         self._mine, self._group = mine, group
@@ -85,7 +86,7 @@ class Asking:
         """How many rows come out for each that is fed, as far as is known."""
         return (self.lanes.total_made + 1) / (self.lanes.total_fed + 1)
 
-    def next_rows(self) -> tuple[Ids, Ids, Ids]:
+    def next_rows(self) -> RowsOfLanes:
         """Lanes, the first row and the number of rows of each that are to be read next, as one item."""
         if self._again:
             asked = self._again.popleft()
@@ -129,7 +130,7 @@ class Asking:
         chosen = np.flatnonzero(groups)
         return mine[chosen], (groups * group)[chosen]
 
-    def _in_groups(self, lane: Ids, first: Ids, rows: Ids) -> tuple[Ids, Ids, Ids]:
+    def _in_groups(self, lane: Ids, first: Ids, rows: Ids) -> RowsOfLanes:
         """The same rows in the groups that the stage takes."""
         if self._group is None:
             return lane, first, rows

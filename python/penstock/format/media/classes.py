@@ -174,8 +174,7 @@ def _warn_of_others(folders: _Folders, names: set[str]) -> None:
         warn(
             f"{folders.paths[0]}: these sibling folders have no file in the list: {shown_names(others)}; the {len(names)} "
             "classes that have files are numbered, so that labels differ from those of a list that has more. Pass the classes that "
-            "you mean, in their order: penstock.read(…, classes=train.classes)",
-            stacklevel=2,
+            "you mean, in their order: penstock.read(…, classes=train.classes)"
         )
 
 

@@ -34,7 +34,7 @@ from penstock.source.arrays.strided import (
     Records,
     RegularManifest,
     StoredColumn,
-    by_name,
+    distinct_columns,
     leaves,
 )
 from penstock.source.manifest import Manifest
@@ -180,7 +180,7 @@ def open_npy(shards: Shards, read: ByteRanges, options: Options) -> Records | Pl
 
 
 def _columns(header: NpyHeader, path: str, options: Options) -> dict[str, StoredColumn]:
-    offered = by_name(leaves(header.dtype, header.shape[1:], path, "" if header.dtype.names else ARRAY), path)
+    offered = distinct_columns(leaves(header.dtype, header.shape[1:], path, "" if header.dtype.names else ARRAY), path)
     features = Selection(options.columns).choose_stored({name: one.field for name, one in offered.items()}, path)
     return {name: offered[feature] for name, feature in features.items()}
 

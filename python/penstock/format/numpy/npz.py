@@ -33,7 +33,7 @@ from penstock.derived.downloads import copies_of, naming
 from penstock.derived.files import derived_file
 from penstock.format.numpy.npy import HEADER_BYTES, NpyHeader, header_bytes, parse_header, turn
 from penstock.source.arrays.sliced import ArrayFacts, check_alike, rows_of
-from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, StoredColumn, by_name, leaves
+from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, StoredColumn, distinct_columns, leaves
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 from penstock.source.selection import Selection
@@ -83,7 +83,7 @@ def _open_local(shards: Shards, read: ByteRanges, options: Options) -> PlacedCol
         for array, member in found[0].items()
         for name, column in leaves(member.header.dtype, member.header.shape[1:], where, array)
     )
-    offered = by_name(each_column, where)
+    offered = distinct_columns(each_column, where)
     selection.choose(offered if len(wanted) == len(names) else [*offered, *names], where)
     features = selection.choose_stored({name: column.field for name, (_, column) in offered.items()}, where)
     facts = [

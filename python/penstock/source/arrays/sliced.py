@@ -22,7 +22,7 @@ from penstock.core.ragged import edges_of, lists_of, texts_of
 from penstock.core.rows import join_columns
 from penstock.core.spec import Column, Columns, Field, Spec
 from penstock.core.warned import warn
-from penstock.source.arrays.strided import text_of, without_padding
+from penstock.source.arrays.strided import TWO_OF_A_NAME, text_of, without_padding
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access
 from penstock.source.selection import Selection
@@ -99,10 +99,6 @@ def _field(name: str, dtype: np.dtype[Any], shape: tuple[int, ...], where: str) 
     )
 
 
-#: Where nobody could say which one is meant.
-TWO_OF_A_NAME = "two values would be the column {name!r}, as a field b of a record a and a value that is called a.b; rename one, or choose others with columns=[…]"
-
-
 def choose_arrays(found: Mapping[str, ArrayFacts], options: Options, where: str) -> dict[str, ArrayColumn]:
     """The columns that a user asked for, or all; they must have equally many rows."""
     columns: dict[str, ArrayColumn] = {}
@@ -110,7 +106,9 @@ def choose_arrays(found: Mapping[str, ArrayFacts], options: Options, where: str)
     for name, facts in found.items():
         for full, column in array_columns(name, facts, where):
             if full in columns or full in refused:
-                refused[full] = PlanError(f"{where}: {TWO_OF_A_NAME.format(name=full)}")
+                refused[full] = PlanError(
+                    f"{where}: {TWO_OF_A_NAME.format(name=full)}, or choose others with columns=[…]"
+                )
             elif isinstance(column, PlanError):
                 refused[full] = column
             else:
@@ -176,8 +174,7 @@ def block_rows(arrays: Sequence[ArrayFacts], rows_per_shard: int, where: str) ->
         again = -(-min(chunk, rows_per_shard) // wanted)
         warn(
             f"{where}: chunks of {chunk:,} rows, of {row_bytes:,} bytes each, would take {chunk * row_bytes:,} bytes; {wanted:,} rows are "
-            f"read at a time, which decodes every chunk {again:,} times an epoch; write the arrays with chunks of fewer rows",
-            stacklevel=2,
+            f"read at a time, which decodes every chunk {again:,} times an epoch; write the arrays with chunks of fewer rows"
         )
         return min(wanted, rows_per_shard)
     return max(1, min(max(chunk, wanted // chunk * chunk), rows_per_shard))

@@ -126,13 +126,18 @@ def leaves(
 
 NamedT = TypeVar("NamedT")
 
+#: Where nobody could say which one is meant.
+TWO_OF_A_NAME = (
+    "two values would be the column {name!r}, as a field b of a record a and a value that is called a.b; rename one"
+)
 
-def by_name(columns: Iterable[tuple[str, NamedT]], where: str) -> dict[str, NamedT]:
-    """Columns by their names; PlanError where two have one, as a field b of a record a and a value that is called a.b."""
+
+def distinct_columns(columns: Iterable[tuple[str, NamedT]], where: str) -> dict[str, NamedT]:
+    """Columns by their names; PlanError where two have one."""
     found: dict[str, NamedT] = {}
     for name, column in columns:
         if name in found:
-            raise PlanError(f"{where}: two values would be the column {name!r}; rename one")
+            raise PlanError(f"{where}: {TWO_OF_A_NAME.format(name=name)}")
         found[name] = column
     return found
 

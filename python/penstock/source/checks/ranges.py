@@ -234,6 +234,5 @@ def warn_of_unknown(read: ByteRanges, shards: Shards) -> None:
     if 0 < unknown.size < len(shards):
         warn(
             f"{shards.path(int(unknown[0]))}: no checksums of it ({unknown.size:,} of {len(shards):,} files), since it is new or was "
-            "changed; it is read unchecked until penstock index --checksums runs again",
-            stacklevel=3,
+            "changed; it is read unchecked until penstock index --checksums runs again"
         )

@@ -264,8 +264,7 @@ class RangeCache:
             self._has_warned = True
             warn(
                 f"{self.folder}: the cache of remote data stores nothing more for now: {error.strerror or error}. Missing data is "
-                f"downloaded each time; make room on that disk, or name another: XDG_CACHE_HOME, or cache_local(…, path)",
-                stacklevel=2,
+                f"downloaded each time; make room on that disk, or name another: XDG_CACHE_HOME, or cache_local(…, path)"
             )
 
     def _store(self, ranges: Ranges, out: Bytes) -> int:

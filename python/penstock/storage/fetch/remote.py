@@ -108,8 +108,7 @@ class RemoteStorage:
         warn(
             f"{shards.path(without)}: the store sends neither an ETag nor a modification time. If the file is replaced by "
             "another of the same size while it is read, old and new bytes mix unnoticed, and it is not "
-            "cached; configure the server to send ETag or Last-Modified",
-            stacklevel=2,
+            "cached; configure the server to send ETag or Last-Modified"
         )
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:

@@ -225,8 +225,7 @@ class ObjectStore:
             self._has_warned = True
             warn(
                 f"{path}: the server's listing has a modification time, but its responses do not: a file that is replaced by "
-                f"another of the same size while it is read is noticed only if the server obeys If-Unmodified-Since; configure it to send ETags",
-                stacklevel=2,
+                f"another of the same size while it is read is noticed only if the server obeys If-Unmodified-Since; configure it to send ETags"
             )
 
     def _head(self, name: str) -> Any:
