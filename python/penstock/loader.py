@@ -26,7 +26,7 @@ from penstock.dataset import Dataset, with_kept_nulls
 from penstock.deliver import open_deliver, with_conversions
 from penstock.deliver.accelerate import Seen, is_at_work
 from penstock.deliver.ranks import Ranks
-from penstock.deliver.samplers import BatchIndices, BatchSampler, Sampler, batch_sampler_type
+from penstock.deliver.samplers import BatchIndices, BatchSampler, Sampler, batch_sampler_type, unsent
 from penstock.deliver.structure import FRAMES, Structure
 from penstock.engine.explain import explain
 from penstock.engine.lanes.feeds import LaneFeeds
@@ -826,10 +826,7 @@ class Loader(Generic[BatchT]):
             self._ledger.flush()
 
     def __reduce__(self) -> Never:
-        raise ProcessError(
-            "a Loader has threads and cannot be sent to another process or copied; make it there, with Lightning's ddp_spawn in "
-            "train_dataloader() or a DataModule"
-        )
+        raise unsent()
 
     def __enter__(self) -> Self:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.core import event_loop
 
 ROWS = 60
 
@@ -217,6 +219,30 @@ def test_a_loader_within_one_that_would_wait_for_itself_is_an_error() -> None:
     with pytest.raises(ps.PlanError, match="call asyncio"):
         plain(data().map(reads).batch(10), cpus=1)
     assert len(plain(data().map(reads_in_a_thread).batch(30))) == 2
+
+
+def test_no_coroutine_is_left_that_was_never_awaited() -> None:
+    """Neither where the loop is the caller's own thread, nor where it is cancelled before it began."""
+
+    async def waits_for_itself() -> str:
+        made = doubled({})
+        with pytest.raises(ps.PlanError, match="call asyncio"):
+            event_loop.finished(made)
+        return inspect.getcoroutinestate(made)
+
+    assert event_loop.finished(waits_for_itself()) == inspect.CORO_CLOSED
+
+    made = doubled({})
+    call = event_loop._Call(made)  # in no other way is it cancelled between the two
+
+    async def begins_and_cancels() -> None:
+        call.begin()
+        call.cancel()
+        await asyncio.sleep(0.01)
+
+    asyncio.run(begins_and_cancels())
+    assert call.ended.is_set()
+    assert inspect.getcoroutinestate(made) == inspect.CORO_CLOSED
 
 
 SCRIPT = """

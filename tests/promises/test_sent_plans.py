@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import fsspec
 import pytest
@@ -137,7 +138,13 @@ def test_a_stream_of_an_iterator_says_why_it_is_not_copied() -> None:
             send(plan)
 
 
-def test_loaders_say_why_they_are_not_copied() -> None:
+@pytest.mark.parametrize("has_lightning", [False, True])
+def test_loaders_say_why_they_are_not_copied(has_lightning: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the batch sampler's class is one that is made of Lightning's."""
+    for name in ("pytorch_lightning", "lightning.pytorch"):
+        wrapper = type("_IndexBatchSamplerWrapper", (), {})
+        module = SimpleNamespace(**{wrapper.__name__: wrapper} if has_lightning else {})
+        monkeypatch.setitem(sys.modules, f"{name}.overrides.distributed", cast("Any", module))
     fresh, running, closed = (ps.Loader(ps.from_arrays({"x": [1, 2, 3, 4]}).batch(2)) for _ in range(3))
     with running, closed:
         next(iter(running))

@@ -39,7 +39,13 @@ def is_async(function: Any) -> bool:
 
 def finished(made: Any) -> Any:
     """What a function returned; if that is to be awaited, its result."""
-    return made if isinstance(made, dict) or not inspect.isawaitable(made) else _loop().run(_awaited(made))
+    if isinstance(made, dict) or not inspect.isawaitable(made):
+        return made
+    try:
+        return _loop().run(_awaited(made))
+    finally:
+        if inspect.iscoroutine(made) and inspect.getcoroutinestate(made) == inspect.CORO_CREATED:
+            made.close()  # it was never awaited, and Python would warn of that
 
 
 def finished_all(calls: Sequence[Callable[[], Awaitable[_T]]]) -> list[_T]:
@@ -94,6 +100,7 @@ class _Call(Generic[_T]):
     def begin(self) -> None:
         """Begins it, in the loop's thread."""
         self._task = asyncio.ensure_future(self._run())
+        self._task.add_done_callback(self._end)
 
     def cancel(self) -> None:
         """Cancels it, in the loop's thread."""
@@ -105,8 +112,10 @@ class _Call(Generic[_T]):
             self._made.append(await self._coroutine)
         except BaseException as error:
             self._error = error
-        finally:
-            self.ended.set()
+
+    def _end(self, _: asyncio.Future[None]) -> None:
+        self._coroutine.close()  # one that was cancelled before it began
+        self.ended.set()
 
     def result(self) -> _T:
         """What it returned, or raises what it raised."""

@@ -34,6 +34,9 @@ class Sampler:
     def __iter__(self) -> Iterator[Never]:
         raise _undrawn("sampler")
 
+    def __reduce__(self) -> Never:
+        raise unsent()
+
 
 @dataclass(frozen=True)
 class BatchSampler:
@@ -50,6 +53,9 @@ class BatchSampler:
 
     def __iter__(self) -> Iterator[Never]:
         raise _undrawn("batch_sampler")
+
+    def __reduce__(self) -> Never:
+        raise unsent()
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,14 @@ def batch_sampler_type() -> type[BatchSampler]:
 @lru_cache
 def _with_bases(bases: tuple[type, ...]) -> type[BatchSampler]:
     return type("BatchSampler", (BatchSampler, *bases), {}) if bases else BatchSampler
+
+
+def unsent() -> ProcessError:
+    """What whoever copies or pickles a loader, or its samplers, is told."""
+    return ProcessError(
+        "a Loader has threads and cannot be sent to another process or copied; make it there, with Lightning's ddp_spawn in "
+        "train_dataloader() or a DataModule"
+    )
 
 
 def _undrawn(name: str) -> ProcessError:
