@@ -54,7 +54,9 @@ def lower(
     order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
     rules = SAME_ROWS if tolerance is not None and tolerance.substitutes else RULES
-    root = cut(optimize(root, rules, prepare=with_layouts))
+    root = optimize(root, rules, prepare=with_layouts)
+    paced = [leaf.opened.source for leaf in leaves(root) if isinstance(leaf.opened.source, Paced)]
+    root = cut(root)
     sources = [leaf.opened.source for leaf in leaves(root)]
     if order.last is Last.PAD and any(VALID in source.spec for source in sources):
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
@@ -74,8 +76,7 @@ def lower(
     lowering.add("deliver", kind, deliver_columns, threads=lowering.together)
     rows = lowering.rows_per_step
     row_bytes = max(1, lowering.record_bytes, sum(field.row_bytes for field in lowering.widest.values()))
-    paced = [source.rows_together // rows for source in sources if isinstance(source, Paced)]
-    together = min([_ITEM_STEPS, ITEM_BYTES // (rows * row_bytes), *paced])
+    together = min([_ITEM_STEPS, ITEM_BYTES // (rows * row_bytes), *(source.rows_together // rows for source in paced)])
     if lowering.feeds:
         together = min(together, LANE_ROWS // rows)
     return Lowered(
