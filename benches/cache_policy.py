@@ -23,12 +23,12 @@ import numpy as np
 from pyarrow import fs
 
 from penstock.core.spec import Ids
-from penstock.engine.read.upcoming import Upcoming
 from penstock.order.batches import BatchOrder
 from penstock.order.cursor import Work
 from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.source.manifest import Manifest
+from penstock.stages.read.upcoming import Upcoming
 from penstock.storage.cache.cache import RangeCache
 from penstock.storage.cache.storage import CachedStorage
 from penstock.storage.fetch.remote import RemoteStorage

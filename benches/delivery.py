@@ -25,7 +25,7 @@ import penstock as ps
 from penstock.core.spec import Field
 from penstock.deliver import open_deliver
 from penstock.deliver.structure import Structure
-from penstock.engine.slots import Slots
+from penstock.runtime.slots import Slots
 
 BATCH, SIZE = 64, 224
 TIMES = 2000

@@ -17,7 +17,7 @@ from common import BATCH, Feed, main, version_of
 import penstock as ps
 from ours_formats import FEEDS, feed
 from penstock.core.cpus import usable_cpus
-from penstock.engine.jpeg_index import build_entry_points
+from penstock.tools.jpeg_index import build_entry_points
 from work import TINY_SAMPLES, TINY_SAMPLES_IN_FILES, Data, work_folder
 
 

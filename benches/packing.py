@@ -26,7 +26,7 @@ import environments
 from packing_rows import DISTRIBUTIONS, LENGTH, tokens
 from penstock.batch.pack import pack_window
 from penstock.core.packing import Packing
-from penstock.engine.slots import Slots
+from penstock.runtime.slots import Slots
 from run import cpu_model
 from side import Failed, call
 from work import HERE, interpreter, table_width, work_folder

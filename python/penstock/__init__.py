@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from penstock.core.limits import Limits
     from penstock.core.options import Column
     from penstock.dataset import Dataset
-    from penstock.engine.lanes.states import merge_states
     from penstock.format import register_format
     from penstock.from_frameworks import from_tf_data, from_torch
     from penstock.joining import concat, mix, zip
     from penstock.loader import Loader
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
     from penstock.plan.expression import col
+    from penstock.stages.lanes.states import merge_states
     from penstock.transform import image
     from penstock.transform.row_generator import RowGenerator
 
@@ -72,7 +72,7 @@ _HOMES = {
     "from_tf_data": "from_frameworks",
     "from_torch": "from_frameworks",
     "image": "transform",
-    "merge_states": "engine.lanes.states",
+    "merge_states": "stages.lanes.states",
     "mix": "joining",
     "register_format": "format",
     "zip": "joining",

@@ -24,13 +24,7 @@ from penstock.core.padding import as_names, as_padding_value
 from penstock.core.quoted import printable, printable_lines, quoted
 from penstock.core.spec import Spec
 from penstock.core.warned import warn
-from penstock.engine.cached.check import check_cache
-from penstock.engine.draw_checks import check_draws
-from penstock.engine.explain import explain
-from penstock.engine.few_rows import FewRows, is_empty, length_of, number_of, row_of
-from penstock.engine.indexing import build_indexes
-from penstock.engine.order_checks import check_order
-from penstock.engine.picking import (
+from penstock.looking.verbs import (
     balance_rows,
     filter_rows,
     filter_rows_ahead,
@@ -39,8 +33,6 @@ from penstock.engine.picking import (
     sort_rows,
     split_rows,
 )
-from penstock.engine.row_counts import rows_of
-from penstock.engine.simulate import Simulation, simulate
 from penstock.observe.rows_table import RowsTable
 from penstock.plan.check import check_verb, classes_of
 from penstock.plan.columns import known_columns, spec_of
@@ -73,12 +65,20 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.nodes.rows import MOST_ROWS
 from penstock.plan.tree import flow, inputs_of, leaves, with_inputs
+from penstock.resolve.cache_checks import check_cache
+from penstock.resolve.draw_checks import check_draws
+from penstock.resolve.order_checks import check_order
+from penstock.resolve.row_counts import rows_of
 from penstock.source.manifest import check_countable, digest_of
 from penstock.source.nulls import keeping_nulls
 from penstock.source.protocol import Access, AnySource
 from penstock.storage import Storage
 from penstock.storage.cache.folder import chosen_cache
 from penstock.storage.cache.storage import CachedStorage
+from penstock.tools.explain import explain
+from penstock.tools.few_rows import FewRows, is_empty, length_of, number_of, row_of
+from penstock.tools.indexing import build_indexes
+from penstock.tools.simulate import Simulation, simulate
 
 #: More ranks, machines or epochs than anybody simulates.
 _MOST_RANKS = 1 << 20

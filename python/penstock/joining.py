@@ -11,13 +11,13 @@ from penstock.core.errors import PlanError
 from penstock.core.given import check_flags
 from penstock.core.quoted import quoted
 from penstock.dataset import Dataset
-from penstock.engine.draw_checks import check_draws
-from penstock.engine.order_checks import check_order
-from penstock.engine.pairing import paired, warn_of_names
-from penstock.engine.row_counts import rows_of
+from penstock.looking.pairing import paired, warn_of_names
 from penstock.plan.check import check_verb
 from penstock.plan.nodes import Concat, Mix, Node, SourceColumn, Take, Zip
 from penstock.plan.weights import read_weights
+from penstock.resolve.draw_checks import check_draws
+from penstock.resolve.order_checks import check_order
+from penstock.resolve.row_counts import rows_of
 
 
 @options_by_name("write concat([…, …])")

@@ -28,17 +28,6 @@ from penstock.deliver.accelerate import Seen, is_at_work
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.samplers import BatchIndices, BatchSampler, Sampler, batch_sampler_type, unsent
 from penstock.deliver.structure import FRAMES, Structure
-from penstock.engine.explain import explain
-from penstock.engine.lanes.feeds import LaneFeeds
-from penstock.engine.lanes.states import Place, checked_lanes, merge_states
-from penstock.engine.ordering import is_for_evaluation
-from penstock.engine.read.ahead import Ahead
-from penstock.engine.run import Run
-from penstock.engine.slots import Slots
-from penstock.engine.stage import Delivered
-from penstock.engine.stream_state import check_streams, stream_entries
-from penstock.engine.tune import Depth
-from penstock.engine.watchdog import Watchdog
 from penstock.loader_types import BatchT, LoaderOptions, Structures, To
 from penstock.observe.bad_samples import BadSamples, OnError
 from penstock.observe.cache_report import cache_advice, cache_lines
@@ -58,8 +47,19 @@ from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.nodes import Batch
 from penstock.plan.saved import STATE_VERSION, SavedPlan, check_state
 from penstock.plan.tree import find, leaves
+from penstock.resolve.ordering import is_for_evaluation
+from penstock.resolve.stream_state import check_streams, stream_entries
+from penstock.runtime.run import Run
+from penstock.runtime.slots import Slots
+from penstock.runtime.stage import Delivered
+from penstock.runtime.tune import Depth
+from penstock.runtime.watchdog import Watchdog
 from penstock.share import Share, SingleSteps, share_of
+from penstock.stages.lanes.feeds import LaneFeeds
+from penstock.stages.lanes.states import Place, checked_lanes, merge_states
+from penstock.stages.read.ahead import Ahead
 from penstock.storage.fetch.scheduler import pending_requests
+from penstock.tools.explain import explain
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,16 +18,8 @@ from penstock.core.spec import Ids
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.launchers import processes_here, ranks_here
-from penstock.engine.bad_rows import BadRow, Tolerance
-from penstock.engine.free_memory import default_memory
-from penstock.engine.lanes.cut import cut
-from penstock.engine.lanes.states import Place, rows_given
-from penstock.engine.lower import lower
-from penstock.engine.lowered import Lowered
-from penstock.engine.ordering import Where, order_of
-from penstock.engine.read.ahead import Ahead
-from penstock.engine.row_counts import first_ids_of
-from penstock.engine.stage import Delivered
+from penstock.lower import lower
+from penstock.lower.lowered import Lowered
 from penstock.observe.bad_samples import BadSamples
 from penstock.observe.ledger.format import Header
 from penstock.observe.ledger.writer import Rows as LedgerRows
@@ -40,7 +32,15 @@ from penstock.plan.rules import optimize
 from penstock.plan.saved import SavedPlan
 from penstock.plan.skipping import check_equal_parts, skipping
 from penstock.plan.tree import find, flow, leaves
+from penstock.resolve.cut import cut
+from penstock.resolve.ordering import Where, order_of
+from penstock.resolve.row_counts import first_ids_of
+from penstock.runtime.free_memory import default_memory
+from penstock.runtime.stage import Delivered
 from penstock.source.protocol import Access
+from penstock.stages.bad_rows import BadRow, Tolerance
+from penstock.stages.lanes.states import Place, rows_given
+from penstock.stages.read.ahead import Ahead
 from penstock.storage.cache.storage import CachedStorage
 
 #: Threads that a stage has at most, whatever a user asks for: each costs memory and time to start.

@@ -19,7 +19,7 @@ from PIL import Image
 
 import penstock as ps
 from conftest import jpeg
-from penstock.engine.decode_check import find_bad
+from penstock.tools.decode_check import find_bad
 from support.cli_runner import GOLDEN_PICTURES, invoke
 
 BAD = {

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.core import address_space
-from penstock.engine.free_memory import default_memory, free_memory
+from penstock.runtime.free_memory import default_memory, free_memory
 from support import tfrecords
 from support.images import encoded, picture
 
@@ -79,7 +79,7 @@ def test_the_budget_is_a_part_of_the_addresses_that_are_left(monkeypatch: pytest
     left = address_space.address_bytes_left()
     assert left is not None
     assert (1 << 62) - (1 << 50) < left < 1 << 62
-    monkeypatch.setattr("penstock.engine.free_memory.address_bytes_left", lambda: 1 << 30)
+    monkeypatch.setattr("penstock.runtime.free_memory.address_bytes_left", lambda: 1 << 30)
     assert free_memory() == 1 << 30
     assert default_memory(1) == 1 << 27
 

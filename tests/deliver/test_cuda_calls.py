@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.lower import plan as lower
+from penstock.lower import plan as lower
 from support.seams import lowered_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.engine.slots import Slots
+from penstock.runtime.slots import Slots
 from support.seams import lowered_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

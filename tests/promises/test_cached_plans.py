@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.cached.check import check_cache
 from penstock.plan.nodes import Batch, Bucket, Cache, Node, Pad, SourceColumn
 from penstock.plan.tree import find, flow, inputs_of, with_inputs
+from penstock.resolve.cache_checks import check_cache
 from support.promises import assert_same, keep
 from support.random_plans import Draw, Plan, plans, worlds_of
 from support.tries import tries

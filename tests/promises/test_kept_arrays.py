@@ -22,7 +22,7 @@ import torch
 
 import penstock as ps
 from conftest import jpeg
-from penstock.engine.slots import Slots
+from penstock.runtime.slots import Slots
 from support import tfrecords
 from support.tries import tries
 

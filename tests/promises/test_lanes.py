@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.engine.lower import lanes as lower
+from penstock.lower import lanes as lower
 from support.lane_runs import run
 from support.promises import assert_same, keep
 from support.seams import lowered_of

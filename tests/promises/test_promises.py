@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.engine.slots import room_of
 from penstock.order.cursor import Work
 from penstock.order.lanes import divisors
+from penstock.runtime.slots import room_of
 from support import cases
 from support import promises as contracts
 from support.seams import lowered_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.engine.lower import lanes as lower
+from penstock.lower import lanes as lower
 from support.cases import MemoryStorage
 
 LANES, BLOCK_ROWS, WINDOW_BLOCKS, PACKED_ROWS, ROWS_AT_ONCE = 16, 4, 2, 20, 64

@@ -24,8 +24,8 @@ import numpy as np
 import penstock as ps
 from penstock.batch.pick import pick
 from penstock.core.spec import Columns, Spans
-from penstock.engine.read.blocks import load_block
 from penstock.source.protocol import Source
+from penstock.stages.read.blocks import load_block
 from support import shards, tables, tars, tfrecords
 from support.tries import TRIES, some, tries
 

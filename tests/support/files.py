@@ -13,9 +13,9 @@ import pyarrow as pa
 
 import penstock as ps
 from penstock.core.spec import Columns, Field, Spans
-from penstock.engine.read.records import read_records
-from penstock.engine.slots import Slots
+from penstock.runtime.slots import Slots
 from penstock.source.protocol import Access, BlockSource
+from penstock.stages.read.records import read_records
 
 Rows = dict[str, list[Any]]
 

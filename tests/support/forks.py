@@ -63,10 +63,10 @@ def import_all() -> None:
     import pyarrow as pa
     import zarr  # noqa: F401
 
-    import penstock.engine.lower
     import penstock.format.zarr.bounded
     import penstock.format.zarr.store
     import penstock.loader
+    import penstock.lower
     import penstock.open  # noqa: F401
     from penstock.format import known_formats
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import penstock as ps
-import penstock.engine.lower.plan as lowering
-from penstock.engine.lowered import Lowered
+import penstock.lower.plan as lowering
+from penstock.lower.lowered import Lowered
 from penstock.order.batches import BatchOrder
 from penstock.plan.tree import Rule
 

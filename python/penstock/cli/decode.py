@@ -12,7 +12,7 @@ from penstock.cli.opening import image_columns, open_dataset
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
-from penstock.engine.decode_check import BadSample, find_bad
+from penstock.tools.decode_check import BadSample, find_bad
 
 #: Folders whose files are only read, since Penstock has no decoder for them.
 _ONLY_READ = ("audio_folder", "video_folder")

@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.console import print_json
 from penstock.cli.opening import BatchSize, Json, Ops, Paths, open_dataset, suited_ops, usual_plan
-from penstock.engine.explain import explain_figures
+from penstock.tools.explain import explain_figures
 
 
 def explain(

@@ -16,9 +16,9 @@ from penstock.cli.opening import Json, Paths, image_column, open_dataset
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
-from penstock.engine.jpeg_index import Built, build_entry_points
 from penstock.source.checks.build import build_checksums
 from penstock.source.checks.ranges import CheckedRanges
+from penstock.tools.jpeg_index import Built, build_entry_points
 
 Jpeg = Annotated[bool, typer.Option("--jpeg", help="Also record where decoding can start inside JPEGs.")]
 Sums = Annotated[

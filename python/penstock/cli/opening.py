@@ -15,12 +15,12 @@ from penstock.core.errors import DataError, PlanError
 from penstock.core.rows import join_columns
 from penstock.core.spec import Columns, Ids
 from penstock.dataset import Dataset
-from penstock.engine.single import load_readable
 from penstock.format.media.folder import IMAGES
 from penstock.loader import Loader
 from penstock.open import read
 from penstock.source.nulls import null_count
 from penstock.source.protocol import Access
+from penstock.stages.read.samples import load_readable
 from penstock.transform import image
 
 Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="A folder, a file or a quoted glob, or several.")]

@@ -10,9 +10,9 @@ import numpy as np
 from penstock.batch.stack import materialize
 from penstock.cli.console import escape, out, table
 from penstock.dataset import Dataset
-from penstock.engine.single import load_readable
 from penstock.observe.quarantine import BadSample, ids_in, read_quarantine
 from penstock.source.protocol import Access
+from penstock.stages.read.samples import load_readable
 
 _SHOWN = 50
 

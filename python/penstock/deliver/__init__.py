@@ -22,7 +22,7 @@ class Deliver(Protocol):
 
     @property
     def new_memory(self) -> Any:
-        """Allocates memory for the slots (see `engine.slots`); None for ordinary memory."""
+        """Allocates memory for the slots (see `runtime.slots`); None for ordinary memory."""
 
     @property
     def copies(self) -> bool:

@@ -14,12 +14,12 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.core.errors import PlanError
-from penstock.engine.workers.wire import EndedError
 from penstock.isolated.link import Link
 from penstock.isolated.maker import Maker
 from penstock.isolated.messages import AskStats, Begin, Logged, Ready, Stats, Stop, Taken, Warned, failed
 from penstock.isolated.regions import Regions
 from penstock.isolated.sent import Setup
+from penstock.processes.wire import EndedError
 
 #: A pipeline that is still busy this long after the parent has gone is ended with its process.
 _GRACE_S = 0.8

@@ -23,10 +23,10 @@ import numpy as np
 
 from penstock.core.errors import ProcessError
 from penstock.core.spec import Bytes
-from penstock.engine.slots import Slots
-from penstock.engine.workers.memory import mapped
-from penstock.engine.workers.wire import EndedError
 from penstock.isolated.regions import LARGE_BYTES, Place, Region, Regions
+from penstock.processes.memory import mapped
+from penstock.processes.wire import EndedError
+from penstock.runtime.slots import Slots
 
 #: Bytes of the envelope and of the message.
 _HEADER = struct.Struct("<QQ")

@@ -12,15 +12,15 @@ import numpy as np
 
 from penstock.core.errors import ProcessError
 from penstock.dataset import Dataset
-from penstock.engine.lanes.states import Place
-from penstock.engine.slots import Slots
-from penstock.engine.stage import Delivered
 from penstock.isolated.messages import Begin, Column, Made, Places
 from penstock.isolated.process import Child
 from penstock.isolated.sent import Setup, check_sendable
 from penstock.loader import Loader
 from penstock.loader_types import BatchT
 from penstock.order.cursor import Position
+from penstock.runtime.slots import Slots
+from penstock.runtime.stage import Delivered
+from penstock.stages.lanes.states import Place
 
 #: What the child needs to know of a loader's arguments. The others are of ranks, of what is given to the user, and of the ledger.
 _OPTIONS = ("memory", "cpus", "prefetch", "epochs", "watchdog", "on_error", "max_errors", "quarantine")

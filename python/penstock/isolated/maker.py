@@ -13,14 +13,14 @@ from penstock.core.cancel import LOOK_S
 from penstock.core.spec import Field
 from penstock.deliver.numpy import ToNumpy
 from penstock.deliver.ranks import Ranks
-from penstock.engine.workers.link import sendable
-from penstock.engine.workers.wire import EndedError
 from penstock.isolated.link import Link
 from penstock.isolated.messages import Begin, Column, Made, Places, failed
 from penstock.isolated.regions import Regions
 from penstock.isolated.sent import Setup
 from penstock.loader import Loader
 from penstock.order.cursor import Position
+from penstock.processes.link import sendable
+from penstock.processes.wire import EndedError
 
 #: Items on their way beyond those that were taken: two of small ones, since an answer takes longer than they do.
 _SMALL_BYTES, _FEW, _MORE = 4 << 20, 1, 2

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from penstock.core.spec import Field, Ids
-from penstock.engine.lanes.states import Place
-from penstock.engine.workers.functions import dumps
-from penstock.engine.workers.link import pickled_error, unpickled
 from penstock.order.cursor import Position, Work
 from penstock.plan.changed_weights import ChangedWeights
+from penstock.processes.functions import dumps
+from penstock.processes.link import pickled_error, unpickled
+from penstock.stages.lanes.states import Place
 
 #: Where each lane stands.
 Places = dict[int, list[Place]]

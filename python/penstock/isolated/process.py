@@ -18,8 +18,6 @@ from typing import Any
 
 from penstock.core.cancel import LOOK_S
 from penstock.core.errors import ProcessError
-from penstock.engine.workers.process import ending, start
-from penstock.engine.workers.wire import EndedError
 from penstock.isolated.link import Link
 from penstock.isolated.messages import (
     AskStats,
@@ -36,6 +34,8 @@ from penstock.isolated.messages import (
 )
 from penstock.isolated.regions import Regions
 from penstock.isolated.sent import Setup, setup_dumps
+from penstock.processes.process import ending, start
+from penstock.processes.wire import EndedError
 
 _log = logging.getLogger("penstock")
 

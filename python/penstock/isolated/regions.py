@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from penstock.core.spec import Bytes
-from penstock.engine.slots import aligned, room_of
-from penstock.engine.workers.memory import new_region
+from penstock.processes.memory import new_region
+from penstock.runtime.slots import aligned, room_of
 
 #: Smaller memory is not worth a mapping: it travels with the message.
 LARGE_BYTES = 1 << 14
@@ -50,7 +50,7 @@ class Place(NamedTuple):
 
 
 class Regions:
-    """The regions of this process: memory for `engine.slots`. Beyond what descriptors allow it is of the ordinary kind."""
+    """The regions of this process: memory for `runtime.slots`. Beyond what descriptors allow it is of the ordinary kind."""
 
     room_of = staticmethod(room_of)
 
@@ -70,7 +70,7 @@ class Regions:
         descriptor, memory = new_region(size)
         region = Region(next(self._numbers), memory, descriptor)
         address = region.whole.ctypes.data
-        # As in `engine.slots`: Python code at the end of a thing would swallow a Ctrl-C that reaches it.
+        # As in `runtime.slots`: Python code at the end of a thing would swallow a Ctrl-C that reaches it.
         self._known[region.number] = address, address + size, _Known(region, self._ended.append, region.number)
         return region
 

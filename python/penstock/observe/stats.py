@@ -56,7 +56,7 @@ def run_stats(
 
 
 class LaneStage(Protocol):
-    """A lane stage: what runs below it and itself, and the lane stages below (see `engine.lanes.feed`)."""
+    """A lane stage: what runs below it and itself, and the lane stages below (see `stages.lanes.feed`)."""
 
     @property
     def name(self) -> str:

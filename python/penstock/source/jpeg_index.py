@@ -16,8 +16,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from penstock.core import kernels
 from penstock.core.cache_dirs import cache_folder
-from penstock.core.spec import Bytes, EntryPoints, Ids
+from penstock.core.errors import PlanError
+from penstock.core.spec import Bytes, EntryPoints, Ids, Spans
 from penstock.derived.entries import load_checked, write_checked
 
 #: Pixels of a row of MCUs between entry points: 8 MCUs where chroma is halved, as fast as every 4 at half the size.
@@ -116,3 +118,12 @@ class Growing:
         spans = zip(self._offset.tolist(), self._length.tolist(), strict=True)
         data = np.concatenate([self._data[offset : offset + length] for offset, length in spans])
         store(self._path, self._length, self._checksum, data)
+
+
+def entry_points_of(column: object, threads: int) -> tuple[Bytes, Ids, Checksums]:
+    """Bytes, lengths (0: none) and checksums of the entry points of a column of images."""
+    if not isinstance(column, Spans):
+        raise PlanError(f"the JPEG index needs images as bytes, not {type(column).__name__}")
+    return kernels.jpeg_entry_points(
+        list(column.buffers), column.which, column.offset, column.length, EVERY_PIXELS, threads
+    )

@@ -20,11 +20,11 @@ Allocate = Callable[[str, Field, int], Any]
 
 
 class Access(Enum):
-    """How the rows of a source are reached; each has its reader in `engine/read`.
+    """How the rows of a source are reached; each has its reader in `stages/read`.
 
     RECORDS: byte ranges are read, and `parse` makes columns of them. MEMORY: rows lie in memory, or are mapped into it, and `parse`
     gets no records. BLOCKS: `load` gives neighbouring rows. PARTS: so it does, and `pick` gives single rows. FORWARD: `load` is called
-    for ascending rows only, which are shuffled within windows. LANES: rows come out of a lane stage of the plan (see `engine.lanes`).
+    for ascending rows only, which are shuffled within windows. LANES: rows come out of a lane stage of the plan (see `stages.lanes`).
     """
 
     RECORDS = auto()

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from penstock.engine.workers.child import end_with, failed
-from penstock.engine.workers.link import Link, unpickled
-from penstock.engine.workers.wire import EndedError
+from penstock.processes.child import end_with, failed
+from penstock.processes.link import Link, unpickled
+from penstock.processes.wire import EndedError
 from penstock.torch.seeds import seed_all
 from penstock.torch.tensors import send_as_arrays
 

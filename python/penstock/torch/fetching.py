@@ -16,7 +16,7 @@ from penstock.core.cpus import usable_cpus
 from penstock.core.errors import ProcessError
 from penstock.core.quoted import quoted
 from penstock.core.warned import warn
-from penstock.engine.workers.functions import culprits, dumps
+from penstock.processes.functions import culprits, dumps
 from penstock.torch.position import InThisProcess
 from penstock.torch.processes import BATCHES, FailedThereError, Worker, Workers
 from penstock.torch.recognised import Recognised, recognise

@@ -12,11 +12,11 @@ from typing import Any
 
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import ProcessError
-from penstock.engine.workers.child import Failed
-from penstock.engine.workers.link import Link
-from penstock.engine.workers.pool import WorkerError, error_of
-from penstock.engine.workers.process import ONE_THREAD, ending, start
-from penstock.engine.workers.wire import EndedError
+from penstock.processes.child import Failed
+from penstock.processes.link import Link
+from penstock.processes.pool import WorkerError, error_of
+from penstock.processes.process import ONE_THREAD, ending, start
+from penstock.processes.wire import EndedError
 
 #: Batches that a process has at most: the one that it works on, and the next one.
 BATCHES = 2

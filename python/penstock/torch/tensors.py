@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from penstock.engine.workers.functions import dumps
+from penstock.processes.functions import dumps
 
 _AS_INTEGERS = {torch.bfloat16: torch.int16}
 

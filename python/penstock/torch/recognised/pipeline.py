@@ -17,19 +17,19 @@ from penstock.core.spec import Ids
 from penstock.core.warned import warn
 from penstock.dataset import Dataset
 from penstock.deliver import open_deliver
-from penstock.engine.deliver_columns import DeliverColumns
-from penstock.engine.free_memory import default_memory
-from penstock.engine.lanes.cut import cut
-from penstock.engine.layouts import with_layouts
-from penstock.engine.lower.nodes import NodeStages
-from penstock.engine.ordering import Where, order_of
-from penstock.engine.run import Run
-from penstock.engine.slots import Slots
-from penstock.engine.tune import Depth
-from penstock.engine.tuner import Tuner
+from penstock.lower.layouts import with_layouts
+from penstock.lower.nodes import NodeStages
 from penstock.order.cursor import Work
 from penstock.order.listed import ListedOrder, ListedRows
 from penstock.plan.rules import optimize
+from penstock.resolve.cut import cut
+from penstock.resolve.ordering import Where, order_of
+from penstock.runtime.free_memory import default_memory
+from penstock.runtime.run import Run
+from penstock.runtime.slots import Slots
+from penstock.runtime.tune import Depth
+from penstock.runtime.tuner import Tuner
+from penstock.stages.deliver_columns import DeliverColumns
 
 #: Batches that failed natively in a pass, before the rest of it is made by the dataset itself.
 _MOST_FAILED = 16

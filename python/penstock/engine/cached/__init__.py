@@ -1,5 +1,0 @@
-"""`cache()` at work: rows that are kept go into an item beside those that are made, and the cache's stage joins both.
-
-`check` says what cannot be kept, `key` names what is kept, `chains` lets ops below and above a cache draw as if they were one chain. `caches` opens the caches of a
-plan; `begin` finds an item's rows in them, `reader` takes these out, and `store` keeps the others.
-"""

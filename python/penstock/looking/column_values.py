@@ -1,0 +1,274 @@
+"""The values of an expression for the rows of a plan, in their natural order: what a verb looks at to choose among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.batch.stack import materialize
+from penstock.core.byte_ranges import Progress
+from penstock.core.cpus import usable_cpus
+from penstock.core.errors import PlanError
+from penstock.core.names import did_you_mean
+from penstock.core.quoted import quoted
+from penstock.core.spec import Columns, Field, Ids, Spec, is_list
+from penstock.order.zipped import Link, followed
+from penstock.plan.columns import spec_of
+from penstock.plan.expression import Expression, columns_of, no_rows, value_of
+from penstock.plan.nodes import Node, Read, Select, Zip
+from penstock.plan.nullable import Nullable, put_together, taken_apart, true_of
+from penstock.plan.possible import may_be_true
+from penstock.plan.tree import inputs_of, leaves
+from penstock.resolve.row_counts import first_ids_of
+from penstock.resolve.zipping import links_of, natural_rows
+from penstock.source.nulls import stored
+from penstock.source.protocol import BlockSource, BoundedSource, ColumnSource, NullSource, StoringSource
+from penstock.stages.read.samples import load_samples
+
+#: Bytes of records, and rows, that are looked at together.
+_BYTES, _ROWS = 16 << 20, 1 << 20
+#: Of rows in columns, those between two that are wanted are loaded as well, if they are no more.
+_BRIDGED_ROWS = 1024
+
+
+def check_expression(verb: str, root: Node, expression: Expression) -> Any:
+    """What an expression gives, without rows; PlanError for columns that are not there, and types that do not fit."""
+    spec, names = spec_of(root), columns_of(expression)
+    for name in sorted(names):
+        if name not in spec:
+            known = ", ".join(sorted(spec))
+            raise PlanError(f"{verb}: no column {quoted(name)}; there are {known}{did_you_mean(name, spec)}")
+    if not names:
+        raise PlanError(
+            f"{verb}: {quoted(expression)} names no column, so that it is the same for all rows; write penstock.col(name)"
+        )
+    sources = [stored(leaf.opened.source).spec for leaf in leaves(root)]  # where columns have nulls, and no NaN
+    fields = {name: next((one[name] for one in sources if name in one), spec[name]) for name in names}
+    try:
+        found = value_of(expression, {name: no_rows(field) for name, field in fields.items()})
+    except PlanError as error:
+        raise PlanError(f"{verb}: {error}") from None
+    if not isinstance(found, pa.Array) and np.ndim(found) != 1:
+        kinds = ", ".join(f"{name} is {spec[name]}" for name in sorted(names))
+        raise PlanError(
+            f"{verb}: {quoted(expression)} gives {np.shape(found)[1:]} values a row, where one belongs ({kinds}); take one with map"
+        )
+    if isinstance(found, pa.Array) and is_list(found.type):
+        raise PlanError(
+            f"{verb}: {quoted(expression)} gives lists, where one value a row belongs; len() is their length"
+        )
+    return found
+
+
+def column_values(verb: str, root: Node, expression: Expression, progress: Progress | None) -> Any:
+    """The expression's value for every row: a NumPy array, or an Arrow array of text or bytes, or of numbers some of which are null. Reads the columns that it names, and no row twice."""
+    empty = check_expression(verb, root, expression)
+    names = columns_of(expression)
+    return row_values(root, names, lambda columns, _: value_of(expression, columns), empty, progress, sees_nulls=True)
+
+
+def true_rows(verb: str, root: Node, predicate: Expression, progress: Progress | None) -> Ids:
+    """The rows for which a predicate is true, ascending. Nothing is read of rows for which it cannot be, by what their source says of them."""
+    empty, names = check_expression(verb, root, predicate), columns_of(predicate)
+    rows = natural_rows(root)
+    ids = np.arange(rows.rows)
+    wanted = ids if rows.is_identity else np.unique(ids := rows.ids(ids))
+    possible = _possible(root, names, predicate, wanted)
+    parts, done = [empty], 0
+    for part in _parts_of(root, names, possible, sees_nulls=True):
+        parts.append(np.broadcast_to(true_of(value_of(predicate, part.columns)), part.rows))
+        done += part.rows
+        if progress is not None:
+            progress(done, len(possible))
+    true = possible[np.concatenate(parts)]
+    return true if rows.is_identity else np.flatnonzero(np.isin(ids, true))
+
+
+def _possible(root: Node, names: set[str], predicate: Expression, ids: Ids) -> Ids:
+    """Those of rows, by their ids, which ascend, for which a predicate could be true."""
+    if links_of(root):
+        return ids
+    may = np.ones(len(ids), dtype=np.bool_)
+    for leaf, first_id in zip(leaves(root), first_ids_of(root).tolist(), strict=False):
+        source = stored(leaf.opened.source)
+        for run in source.bounds(sorted(names)) if isinstance(source, BoundedSource) else ():
+            if not may_be_true(predicate, run.of, source.spec):
+                low, high = np.searchsorted(ids, [first_id + run.first, first_id + run.first + run.rows])
+                may[low:high] = False
+    return ids[may]
+
+
+def row_values(
+    root: Node,
+    names: set[str],
+    make: Callable[[dict[str, Any], int], Any],
+    empty: Any,
+    progress: Progress | None,
+    *,
+    sees_nulls: bool = False,
+) -> Any:
+    """What `make` gives for every row, out of columns of some rows and their number. empty: what it gives for none.
+
+    sees_nulls: whether the columns have their nulls; else they are as batches have them.
+    """
+    rows = natural_rows(root)
+    places = None if rows.is_identity else rows.ids(np.arange(rows.rows))
+    wanted = np.arange(rows.rows) if places is None else np.unique(places)
+    done, parts = 0, []
+    for part in _parts_of(root, names, wanted, sees_nulls=sees_nulls):
+        parts.append(make(dict(part.columns), part.rows))
+        done += part.rows
+        if progress is not None:
+            progress(done, len(wanted))
+    whole = _joined([empty, *parts])
+    if places is None or (rows.rows == len(wanted) and bool((places == wanted).all())):
+        return whole
+    taken = np.searchsorted(wanted, places)
+    return _taken(whole, taken)
+
+
+def _parts_of(root: Node, names: set[str], ids: Ids, *, sees_nulls: bool) -> Iterator[_Part]:
+    """Columns of rows by their ids, which ascend."""
+    first_ids, links = first_ids_of(root), links_of(root)
+    if links:
+        yield from _parts_of_zips(root, names, ids, links, sees_nulls=sees_nulls)
+        return
+    for number, leaf in enumerate(leaves(root)):
+        low, high = np.searchsorted(ids, first_ids[number : number + 2])
+        yield from _Looking(leaf, names, sees_nulls=sees_nulls).batches(ids[low:high] - first_ids[number])
+
+
+def _parts_of_zips(
+    root: Node, names: set[str], ids: Ids, links: tuple[Link, ...], *, sees_nulls: bool
+) -> Iterator[_Part]:
+    """The same where columns of a row come from several sources."""
+    first_ids = first_ids_of(root).tolist()
+    having = zip(count(), leaves(root), _of_each_leaf(root, names), strict=False)
+    looking = [(number, _Looking(leaf, some, sees_nulls=sees_nulls)) for number, leaf, some in having if some]
+    together = min(one.rows for _, one in looking)
+    for begin in range(0, len(ids), together):
+        some = ids[begin : begin + together]
+        whole, row = followed(links, some)
+        found: dict[str, list[tuple[Ids, Any]]] = {name: [] for name in sorted(names)}
+        for number, one in looking:
+            mine = np.flatnonzero((whole >= first_ids[number]) & (whole < first_ids[number + 1]))
+            for name, column in one.columns(whole[mine] - first_ids[number]).items():
+                found[name].append((row[mine], column))
+        yield _Part(len(some), {name: _at_rows(pieces) for name, pieces in found.items()})
+
+
+def _of_each_leaf(root: Node, names: set[str]) -> Iterator[set[str]]:
+    """Which of the columns come from each source: of a zip, from the first dataset that gives them."""
+    if isinstance(root, Read):
+        yield names & root.opened.source.spec.keys()
+        return
+    left = names & {*root.columns} if isinstance(root, Select) else names
+    for below in inputs_of(root):
+        mine = left & spec_of(below).keys() if isinstance(root, Zip) else left
+        left = left - mine if isinstance(root, Zip) else left
+        yield from _of_each_leaf(below, mine)
+
+
+def _at_rows(pieces: Sequence[tuple[Ids, Any]]) -> Any:
+    """A column of pieces, by the rows that each is of."""
+    rows, columns = zip(*pieces, strict=True)
+    return _taken(_joined(columns), np.argsort(np.concatenate(rows)))
+
+
+def _taken(column: Any, rows: Ids) -> Any:
+    return column.take(pa.array(rows)) if isinstance(column, pa.Array) else column[rows]
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if not any(isinstance(part, pa.Array) for part in parts):
+        return np.concatenate(parts)
+    if len(parts) > 1 and not len(parts[0]):  # what is made of no rows knows of no nulls
+        return _joined(parts[1:])
+    return pa.concat_arrays([part if isinstance(part, pa.Array) else pa.array(part) for part in parts])
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some rows, and their columns."""
+
+    rows: int
+    columns: Mapping[str, Any]
+
+
+class _Looking:
+    """Goes through some columns of a source once."""
+
+    def __init__(self, leaf: Read, names: set[str], *, sees_nulls: bool) -> None:
+        source: Any = leaf.opened.source
+        self._read, self._spec, self._names = leaf.opened.read_ranges, source.spec, sorted(names)
+        self._with_nulls = source if sees_nulls and source is not stored(source) else None
+        needed = self._names
+        if self._with_nulls is not None:
+            needed, source = source.stored_names(needed), stored(source)
+        if sees_nulls and isinstance(source, NullSource):
+            source = source.seeing_nulls()
+        if self._with_nulls is not None:
+            self._spec = {**source.spec, **{name: self._spec[name] for name in self._names if name not in source.spec}}
+        self._source = source
+        if isinstance(source, StoringSource):
+            self._source = source.once(needed)
+        elif isinstance(source, ColumnSource):
+            self._source = source.only(needed)
+        manifest = source.manifest
+        self.rows = max(1, min(_ROWS, _BYTES * manifest.samples // max(1, manifest.size_bytes)))
+
+    def batches(self, samples: Ids) -> Iterator[_Part]:
+        """The columns of samples, which ascend."""
+        for begin in range(0, len(samples), self.rows):
+            some = samples[begin : begin + self.rows]
+            for run in self._runs(some):
+                columns = self._load(run)
+                if self._with_nulls is not None:
+                    columns = self._with_nulls.looked_at(columns)
+                yield _Part(len(run), _plain(columns, self._spec, self._names))
+
+    def columns(self, samples: Ids) -> dict[str, Any]:
+        """The columns of samples in any order, each of which comes once; nothing for none."""
+        turn = np.argsort(samples)
+        parts = [part.columns for part in self.batches(samples[turn])]
+        back = np.argsort(turn)
+        return {name: _taken(_joined([part[name] for part in parts]), back) for name in self._names if parts}
+
+    def _runs(self, samples: Ids) -> list[Ids]:
+        if not isinstance(self._source, BlockSource):
+            return [samples]
+        return np.split(samples, np.flatnonzero(np.diff(samples) > _BRIDGED_ROWS) + 1)
+
+    def _load(self, samples: Ids) -> Columns:
+        if not isinstance(self._source, BlockSource):
+            return load_samples(self._source, self._read, samples, threads=usable_cpus())
+        first = int(samples[0])
+        spanned = np.arange(first, int(samples[-1]) + 1)
+        loaded = load_samples(self._source, self._read, spanned, threads=usable_cpus())
+        if len(samples) == len(spanned):
+            return loaded
+        return {name: _taken(column, samples - first) for name, column in materialize(loaded).items()}
+
+
+def _plain(columns: Columns, spec: Spec, names: Sequence[str]) -> dict[str, Any]:
+    """Columns as expressions take them: bytes as Arrow arrays, bfloat16 as float32."""
+    found = materialize({name: columns[name] for name in names})
+    return {name: _as_float(column) if _is_bfloat16(spec[name]) else column for name, column in found.items()}
+
+
+def _is_bfloat16(field: Field) -> bool:
+    return field.dtype == "bfloat16" and field.required.is_fixed
+
+
+def _as_float(column: Any) -> Any:
+    if isinstance(column, pa.Array):
+        apart = taken_apart(column)
+        if isinstance(apart, Nullable):
+            return put_together(Nullable(_as_float(apart.values), apart.null))
+        column = apart
+    return (column.astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -1,0 +1,36 @@
+"""Which pixels that a transform gets come channels first: those that another one below it made so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.lower.chains import layout_of, split_chains
+from penstock.plan.nodes import COLUMN_NODES, Concat, Mix, Node, Read, Transform
+from penstock.plan.tree import inputs_of, rewrite
+
+
+def with_layouts(root: Node) -> Node:
+    """The plan, in which each transform knows the layout of pixels that others made, whatever stands between but functions; caches as of `split_chains`."""
+    return rewrite(split_chains(root), (_with_layout,))
+
+
+def _with_layout(node: Node) -> Node | None:
+    if not isinstance(node, Transform):
+        return None
+    first = list[str]()
+    for name, _ in node.ops:
+        makers = _makers(node.input, name)
+        if makers and all(layout_of(dict(maker.ops)[name]) == "NCHW" for maker in makers):
+            first.append(name)
+    return None if tuple(first) == node.channels_first else replace(node, channels_first=tuple(first))
+
+
+def _makers(node: Node, column: str) -> list[Transform]:
+    """The transforms that make a column, one for each dataset that is joined below; none where a dataset, or a function, has it of its own."""
+    if isinstance(node, (Read, *COLUMN_NODES)):
+        return []
+    if isinstance(node, Transform) and column in dict(node.ops):
+        return [node]
+    found = [_makers(below, column) for below in inputs_of(node)]
+    is_joined = isinstance(node, (Concat, Mix))
+    return [] if is_joined and not all(found) else [maker for makers in found for maker in makers]

@@ -1,0 +1,97 @@
+"""A plan ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from penstock.core.spec import Ids, Spec
+from penstock.core.warned import warn
+from penstock.order.batches import BatchOrder
+from penstock.order.cursor import Position, Work, works
+from penstock.processes.pool import Pool
+from penstock.resolve.ordering import Where
+from penstock.runtime.budget import Budget
+from penstock.runtime.slots import Slots
+from penstock.runtime.stage import Stage
+from penstock.runtime.tuner import Tuner
+from penstock.stages.cached.begin import unkept
+from penstock.stages.cached.caches import CachedRows
+from penstock.stages.lanes.feeds import LaneFeeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lowered:
+    """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items.
+
+    columns: the fields of what is delivered, None where only a user's function knows them.
+    budget: the memory that a run may hold, below: those of what runs below lane stages; window_bytes: how much of it the blocks of open windows
+    take, about; batch_bytes: how much a batch on its way. lanes: the stages that run lane by lane, with a state of their own. workers: the processes
+    that call users' functions, if any do. tuner: keeps what it learnt from run to run. caches: what `cache()` keeps, above lane stages;
+    cacheable: where there is none, which dataset one could keep ("" for all rows), and the stages that would be below it. on_device: which ops the device does, in words.
+    """
+
+    order: BatchOrder
+    where: Where
+    stages: tuple[Stage, ...]
+    steps_per_item: int
+    item_bytes: int
+    images: Callable[[], Mapping[str, int]]
+    slots: tuple[Slots, ...]
+    columns: Spec | None
+    budget: Budget
+    window_bytes: int
+    batch_bytes: int
+    lanes: LaneFeeds
+    workers: Pool
+    tuner: Tuner
+    caches: tuple[CachedRows, ...] = ()
+    cacheable: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    below: tuple[Budget, ...] = ()
+    on_device: str = ""
+    warned: list[int] = field(default_factory=list)
+
+    def to_read(self, ids: Ids) -> Ids:
+        """Of these rows, with those that follow them, the ids of what no `cache()` has."""
+        whole, row = self.order.rows.with_followers(ids)
+        return unkept(whole, row, len(ids), self.caches)
+
+    def memory(self) -> dict[str, int]:
+        """What is held, the most that was, and what may be: see `Budget.figures`."""
+        every = [budget.figures() for budget in (self.budget, *self.below)]
+        return {name: sum(figures[name] for figures in every) for name in every[0]}
+
+    def check_memory(self) -> None:
+        """Warns, once, if blocks of open windows and one item take more memory than there may be held."""
+        limit = sum(budget.limit_bytes for budget in (self.budget, *self.below))
+        needed = self.window_bytes + self.batch_bytes
+        if needed > limit and not self.warned:
+            self.warned.append(needed)
+            for budget in (self.budget, *self.below):
+                budget.has_warned = True
+            warn(
+                f"penstock: memory={limit:,} bytes is less than the {needed:,} that this plan holds in any case, {self.window_bytes:,} for "
+                f"blocks of open windows and {self.batch_bytes:,} for a batch: batches are made one at a time, which is slow, and that "
+                f"much is held; pass a larger memory= to the Loader, or shuffle with a smaller window_blocks= or block_rows="
+            )
+
+    def work_from(
+        self,
+        start: Position,
+        here: Callable[[], Position] | None = None,
+        *,
+        one_by_one: bool = False,
+        epochs: int | None = None,
+    ) -> Iterator[Work]:
+        """All work from a position on; `one_by_one` makes every step alone. here: where the consumer is. For `epochs` see `works`.
+
+        What a step costs is not known where lane stages make its rows, so that the first one comes alone.
+        """
+        return works(
+            start,
+            steps_per_epoch=self.order.steps_per_epoch,
+            full_steps=self.order.full_steps,
+            steps_per_work=1 if one_by_one else self.steps_per_item,
+            epochs=epochs,
+            taken=(lambda: here().after(start, self.order.steps_per_epoch)) if here and self.lanes else None,
+        )

@@ -1,0 +1,247 @@
+"""The processes of a loader, and calls of functions in them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from penstock.core.cancel import LOOK_S, check
+from penstock.core.draw_keys import DrawKeys
+from penstock.core.errors import DataError
+from penstock.core.spec import Columns
+from penstock.processes.auto import CallAuto, Choice
+from penstock.processes.child import Failed, Noted, Request, Sent
+from penstock.processes.functions import pickled_function
+from penstock.processes.link import sendable, unpickled
+from penstock.processes.process import WorkerProcess
+from penstock.processes.wire import EndedError
+from penstock.stages.call import Call, Rows
+from penstock.stages.calls_together import calls_together
+from penstock.transform.function import BatchFunction, RowFunction
+from penstock.transform.repeats import Repeats
+
+#: An item is given to so many processes before it is an error that they end over it.
+_TRIES = 2
+#: Items that a process has at most: the one that it works on, and the next one.
+ITEMS = 2
+
+
+class WorkerError(Exception):
+    """The traceback of an error that a function raised in another process."""
+
+    def __str__(self) -> str:
+        return f"in a process of workers='process':\n\n{self.args[0]}"
+
+
+class Pool:
+    """At most `most` processes, each started when an item comes and none is free. Nothing of it is locked while a function runs.
+
+    Each has up to two items: while an answer is taken from it, it works on the next one.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self._numbers = most, count()
+        self.choices = dict[str, Choice]()  # by "map(augment)"
+        self._autos = list[CallAuto]()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._owner = os.getpid()
+        self._changed = threading.Condition()
+        self._processes = list[WorkerProcess]()  # the one that got an item last is the last
+        self._starting = 0
+        self._finalizer = weakref.finalize(self, _close_all, self._processes)
+
+    @property
+    def at_once(self) -> int:
+        """Items that may be with processes."""
+        return ITEMS * self.most
+
+    def function(self, function: BatchFunction, verb: str) -> CallInProcess:
+        """Calls of a user's function in these processes; PlanError if it cannot be sent to them."""
+        sent = Sent(
+            pickled=pickled_function(function.function, f"{verb}({function.name})"),
+            by_rows=isinstance(function, RowFunction),
+            verb=verb,
+            name=function.name,
+            finds_all=isinstance(function, RowFunction) and function.finds_all,
+            text=function.text,
+        )
+        return CallInProcess(self, sent, next(self._numbers), function.repeats)
+
+    def either(self, function: BatchFunction, verb: str, here: Call) -> CallAuto:
+        """Calls of it here or in these processes, whichever is faster. here: those on threads."""
+        name = f"{verb}({function.name})"
+        choice = self.choices.setdefault(name, Choice(name))
+        ways = (here, lambda: self.function(function, verb), self.close)
+        self._autos.append(CallAuto(*ways, self.most, choice, lambda: function.draws_unasked))
+        return self._autos[-1]
+
+    def ask(self, message: Callable[[WorkerProcess], Any]) -> Any:
+        """The answer of some process to a message. EndedError, which says by what, if that ends instead; it is ended unless all goes well."""
+        if self._owner != os.getpid():  # a fork: the processes, and whoever held the lock, are another's
+            self._finalizer.detach()
+            self._begin()
+        process = self._enter()
+        try:
+            return process.ask(lambda: message(process))
+        except EndedError as ended:
+            self._forget(process)
+            ended.ending = process.end()
+            raise
+        except BaseException:
+            self._forget(process)
+            process.end()
+            raise
+        finally:
+            with self._changed:
+                process.items -= 1
+                is_over = not process.items and process not in self._processes
+                self._changed.notify()
+            if is_over:
+                process.close()
+
+    def _enter(self) -> WorkerProcess:
+        """A process that an item may be given to, where this one counts from now on."""
+        with self._changed:
+            while True:
+                if (found := self._free()) is not None:
+                    found.items += 1
+                    self._processes.remove(found)
+                    self._processes.append(found)
+                    return found
+                if len(self._processes) + self._starting < self.most:
+                    self._starting += 1
+                    break
+                self._changed.wait(LOOK_S)
+                check()
+        started = None
+        try:
+            started = WorkerProcess()
+            started.items = 1
+        finally:
+            with self._changed:
+                self._starting -= 1
+                if started is not None:
+                    self._processes.append(started)
+                self._changed.notify_all()
+        return started
+
+    def _free(self) -> WorkerProcess | None:
+        """The process without an item that had one last, since its caches are warm; once there are enough, the one that works longest with room for one."""
+        for process in [one for one in reversed(self._processes) if not one.items]:
+            if process.is_running:
+                return process
+            self._processes.remove(process)
+            process.close()
+        if len(self._processes) < self.most:
+            return None
+        return next((process for process in self._processes if process.items < ITEMS), None)
+
+    def _forget(self, process: WorkerProcess) -> None:
+        with self._changed:
+            if process in self._processes:
+                self._processes.remove(process)
+
+    def rest(self) -> None:
+        """Returns when nothing is tried any more; processes stay for the next pass."""
+        for auto in self._autos:
+            auto.wait()
+
+    def close(self) -> None:
+        """Ends the processes that are free, and the others when they are; later calls start new ones."""
+        if self._owner != os.getpid():
+            return
+        self.rest()
+        with self._changed:
+            free = [process for process in self._processes if not process.items]
+            self._processes.clear()
+        _close_all(free)
+
+
+def _close_all(processes: list[WorkerProcess]) -> None:
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.close()
+    processes.clear()
+
+
+class CallInProcess:
+    """Calls a function in a process of the pool; an item whose process ends is given to another one, once."""
+
+    def __init__(self, pool: Pool, sent: Sent, number: int, repeats: Repeats) -> None:
+        self._pool, self._sent, self._number, self._repeats = pool, sent, number, repeats
+
+    def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
+        """What the function returned, or raises what it raised. DataError if processes end over this item."""
+        is_again = self._repeats.take(keys)
+        try:
+            made = self._made(columns, keys, is_again=is_again)
+        except BaseException:
+            if is_again:
+                self._repeats.leave()
+            raise
+        if isinstance(made, Noted):
+            self._repeats.warn(made.what)
+            return made.made
+        if is_again:
+            self._repeats.remember()
+        return made
+
+    def _made(self, columns: Columns, keys: DrawKeys, *, is_again: bool) -> Columns | Noted:
+        columns, endings = sendable(columns), list[str]()
+        while len(endings) < _TRIES:
+            try:
+                return _result(self._pool.ask(lambda process: self._request(process, columns, keys, is_again)))
+            except EndedError as ended:
+                if ended.is_first:
+                    endings.append(ended.ending)
+        raise DataError(
+            f"{self._where}: the process that ran it ended over this batch of {len(keys):,} rows, and another one over the same: by "
+            f"{' and by '.join(endings)}. {_advice(endings)}"
+        )
+
+    def many(self, calls: Sequence[Rows]) -> list[Columns]:
+        """Several at once, by as many threads as items may be with processes."""
+        return calls_together(lambda one: self(*one), calls, self._pool.at_once)
+
+    def _request(self, process: WorkerProcess, columns: Columns, keys: DrawKeys, is_again: bool) -> Request:
+        sent = None if self._number in process.functions else self._sent
+        process.functions.add(self._number)
+        return self._number, sent, columns, keys, is_again
+
+    @property
+    def _where(self) -> str:
+        return f"{self._sent.verb}({self._sent.name})"
+
+
+def _result(answer: Columns | Noted | Failed) -> Columns | Noted:
+    if not isinstance(answer, Failed):
+        return answer
+    error = error_of(answer)
+    error.__cause__ = WorkerError(answer.trace)
+    raise error
+
+
+def error_of(failed: Failed) -> BaseException:
+    """What a function raised in another process."""
+    if failed.pickled is not None:
+        with suppress(Exception):
+            error: BaseException = unpickled(failed.pickled)
+            return error
+    return RuntimeError(f"{failed.shown} (an error that cannot be pickled)")
+
+
+def _advice(endings: Sequence[str]) -> str:
+    """What to do about a process that ended."""
+    if any("SIGKILL" in ending for ending in endings):
+        return "The system may have run out of memory: take smaller batches, or fewer processes with Loader(cpus=…)"
+    if any("signal" in ending for ending in endings):
+        return "A library that the function calls may have crashed: call it with this batch, made by the plan without the function, to find out where"
+    return "The function, or a library that it calls, ended its process: let it raise an error in place of os._exit"

@@ -1,0 +1,282 @@
+"""The memory and the CPUs of a run: an item is begun when there is room for what it will hold, and its room is free once the consumer has it.
+
+What counts: items on their way, from what is asked of a store to what waits for the consumer; blocks of open windows; memory of slots
+that waits to be used again. What does not: batches that the consumer took, parts that a format keeps decoded, and what libraries and
+users' functions hold beside their results.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
+from penstock.core.spec import Bytes
+from penstock.core.warned import warn
+from penstock.order.cursor import Work
+
+#: What a function or a parser makes may be so much larger than what it is given; supposed until the first item is through.
+_UNKNOWN_GROWTH = 8.0
+#: What was learnt of growth is forgotten so fast.
+_REMEMBERED = 0.9
+
+#: So much more than the budget is not worth a word.
+_ALLOWED = 1.1
+
+#: Bytes that an item's columns take in memory: (rows, bytes of their records; None if these are as long as all are in the mean).
+ItemBytes = Callable[[int, int | None], int]
+
+
+class Ring(Protocol):
+    """A ring of memory (see `runtime.slots.Slots`). made_bytes: all that it ever made."""
+
+    made_bytes: int
+
+    def take_sized(self, size: int) -> tuple[Bytes, int]:
+        """An array of `size` bytes, and how much memory it keeps."""
+
+    @property
+    def free_bytes(self) -> int:
+        """Memory that waits to be used again."""
+
+    def trim(self, free_bytes: int) -> int:
+        """Lets go of all but so much; how much is left."""
+
+
+@dataclass(eq=False)
+class Share:
+    """An item's part of the budget. asked_bytes: without what is supposed of growth; held_bytes: seen after the last stage."""
+
+    reserved_bytes: int
+    asked_bytes: int
+    held_bytes: int = 0
+    most_bytes: int = 0
+    is_finished: bool = False
+
+
+class Budget:
+    """Bytes that a loader's run may hold, and CPUs that its kernels may use.
+
+    limit_bytes: the budget. rings: whose free memory counts. cpus: threads of one native call; asked at every call, so that it may change
+    while a run lasts. Unless `is_exact` it is not known what items ask for, which is then multiplied
+    by what earlier items grew by. Items are admitted in the order of their work, so that the next one that is
+    needed always comes first; one that is too large is admitted alone.
+    """
+
+    def __init__(self, limit_bytes: int, rings: tuple[Ring, ...] = (), *, cpus: int = 1, is_exact: bool = True) -> None:
+        self.limit_bytes, self.rings, self.cpus, self.is_exact = limit_bytes, rings, cpus, is_exact
+        self._growth: float | None = None
+        #: Whether it was said that something is larger than the budget.
+        self.has_warned = False
+        self._kept: set[_Kept] = set()
+        self._gone: deque[_Kept] = deque()
+        self._kept_bytes = self.most_bytes = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._due: deque[Work] = deque()
+        self._shares: set[Share] = set()
+        self._reserved_bytes = self._waiting = 0
+        self._closed = False
+        self._lock = threading.RLock()  # re-entrant: a loader that is collected meanwhile closes its run in this thread
+        self._changed = threading.Condition(self._lock)
+
+    def follow(self, works: Iterator[Work]) -> Iterator[Work]:
+        """The same work, of a run that begins now; what is drawn is admitted in this order."""
+        self._begin()
+        return self._noted(works, self._due)
+
+    @staticmethod
+    def _noted(works: Iterator[Work], due: deque[Work]) -> Iterator[Work]:
+        for work in works:
+            due.append(work)
+            yield work
+
+    def figures(self) -> dict[str, int]:
+        """What is held now with memory that waits to be used again, the most that was held at once, and the budget."""
+        with self._lock:
+            held = self._note_most()
+            return {"held_bytes": held, "most_bytes": self.most_bytes, "budget_bytes": self.limit_bytes}
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of blocks and records that are held now."""
+        with self._lock:
+            self._take_back()
+            return self._kept_bytes
+
+    # An item begins
+
+    @contextmanager
+    def turn(self, work: Work) -> Iterator[None]:
+        """While this lasts `work` may be admitted, and nothing that was drawn after it."""
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._end_turn(work)
+
+    def _end_turn(self, work: Work) -> None:
+        if self._due and self._due[0] is work:
+            self._due.popleft()
+        elif work in self._due:
+            self._due.remove(work)
+        self._wake()
+
+    def admit(self, work: Work, *, block_bytes: int = 0, asked_bytes: int, ends_turn: bool = False) -> Share:
+        """Waits for room for an item, and for blocks that it opens and `keep` counts from then on; StoppedError if the run ends before.
+
+        ends_turn: what was drawn after it may be admitted now.
+        """
+        if block_bytes + asked_bytes > self.limit_bytes:
+            self._warn_of_large(block_bytes + asked_bytes, f"epoch {work.epoch}, step {work.step}")
+        with self._lock:
+            while not self._is_next(work) or not self._fits(block_bytes + self._grown(asked_bytes)):
+                if self._closed or is_stopped():
+                    raise StoppedError
+                self._waiting += 1
+                self._changed.wait(LOOK_S)
+                self._waiting -= 1
+            share = Share(self._grown(asked_bytes), asked_bytes)
+            self._shares.add(share)
+            self._reserved_bytes += share.reserved_bytes
+            if ends_turn:
+                self._end_turn(work)
+            return share
+
+    @property
+    def _supposed_growth(self) -> float:
+        return self._growth if self._growth is not None else 1.0 if self.is_exact else _UNKNOWN_GROWTH
+
+    def _warn_of_large(self, size_bytes: int, what: str) -> None:
+        if size_bytes <= _ALLOWED * self.limit_bytes or self.has_warned:
+            return
+        self.has_warned = True
+        warn(
+            f"penstock: {what} takes {size_bytes:,} bytes, and memory={self.limit_bytes:,} is less: such a batch is made alone, with nothing ahead of it, "
+            f"and holds that much; pass a larger memory= to the Loader, take smaller batches, or refuse large records with Limits(record_bytes=…)"
+        )
+
+    def _grown(self, asked_bytes: int) -> int:
+        return int(asked_bytes * self._supposed_growth)
+
+    def _is_next(self, work: Work) -> bool:
+        return not self._due or self._due[0] is work or self._due[0] == work
+
+    def _fits(self, size_bytes: int) -> bool:
+        self._take_back()
+        return not self._shares or self._kept_bytes + self._reserved_bytes + size_bytes <= self.limit_bytes
+
+    # What is held
+
+    def take(self, ring: Ring, size: int) -> Bytes:
+        """Memory of a ring, counted until it is gone."""
+        memory, room = ring.take_sized(size)
+        self.keep(memory, room)
+        return memory
+
+    def keep(self, thing: Any, size_bytes: int) -> None:
+        """Counts a block, or the memory of records, until it is gone; it must be nothing that the consumer gets."""
+        with self._lock:
+            # As in `slots`: Python code at the end of a thing would swallow a Ctrl-C that reaches it.
+            self._kept.add(_Kept(thing, self._gone.append, size_bytes))
+            self._kept_bytes += size_bytes
+            self._note_most()
+
+    def note(self, share: Share, size_bytes: int) -> None:
+        """After a stage an item holds so much."""
+        share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
+        if size_bytes > share.reserved_bytes or self._waiting:
+            with self._lock:
+                self._reserve(share, max(share.reserved_bytes, size_bytes))
+                self._expect_as_much(share)
+
+    def finish(self, share: Share, size_bytes: int) -> None:
+        """An item is ready for the consumer, and grows no more. Those that come are supposed to grow alike."""
+        share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
+        share.is_finished = True
+        if share.most_bytes > self.limit_bytes:
+            self._warn_of_large(share.most_bytes, "a batch")
+        with self._lock:
+            if share.asked_bytes:
+                seen = share.most_bytes / share.asked_bytes
+                self._growth = max(1.0, seen, _REMEMBERED * (self._growth or 0.0))
+            self._reserve(share, size_bytes)
+            self._note_most()
+
+    def _expect_as_much(self, share: Share) -> None:
+        """Items that are not finished are supposed to grow as much as one has: those that come, and those that are on their way."""
+        if share.most_bytes <= share.asked_bytes * self._supposed_growth or not share.asked_bytes:
+            return
+        self._growth = share.most_bytes / share.asked_bytes
+        for other in self._shares:
+            if not other.is_finished:
+                self._reserve(other, max(other.reserved_bytes, self._grown(other.asked_bytes)))
+
+    def release(self, share: Share) -> None:
+        """The consumer has the item."""
+        with self._lock:
+            if share in self._shares:
+                self._shares.remove(share)
+                self._reserved_bytes -= share.reserved_bytes
+                self._wake()
+
+    def trim(self) -> None:
+        """Lets go of free memory for which there is no room."""
+        if sum(ring.made_bytes for ring in self.rings) <= self.limit_bytes:
+            return
+        room = self.limit_bytes - self._kept_bytes - self._reserved_bytes
+        if sum(ring.free_bytes for ring in self.rings) <= room:
+            return
+        for ring in self.rings:
+            room -= ring.trim(max(0, room))
+
+    def close(self) -> None:
+        """Whoever waits gets StoppedError."""
+        with self._lock:
+            self._closed = True
+            self._wake()
+
+    def _reserve(self, share: Share, size_bytes: int) -> None:
+        if share in self._shares:
+            self._reserved_bytes += size_bytes - share.reserved_bytes
+            share.reserved_bytes = size_bytes
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting:
+            self._changed.notify_all()
+
+    def _note_most(self) -> int:
+        self._take_back()
+        held = self._kept_bytes + sum([share.held_bytes for share in self._shares])
+        held += sum([ring.free_bytes for ring in self.rings])
+        self.most_bytes = max(self.most_bytes, held)
+        return held
+
+    def _take_back(self) -> None:
+        while self._gone:
+            kept = self._gone.popleft()
+            self._kept.discard(kept)
+            self._kept_bytes -= kept.size_bytes
+
+
+class _Kept(weakref.ref[Any]):
+    """Something that is counted until it is gone."""
+
+    __slots__ = ("size_bytes",)
+    __hash__, __eq__ = object.__hash__, object.__eq__  # arrays have neither
+    size_bytes: int
+
+    def __new__(cls, thing: Any, gone: Callable[[_Kept], None], size_bytes: int) -> Self:
+        made = super().__new__(cls, thing, gone)
+        made.size_bytes = size_bytes
+        return made
+
+    def __init__(self, thing: Any, gone: Callable[[_Kept], None], size_bytes: int) -> None:
+        super().__init__(thing, gone)  # type: ignore[call-arg]  # the stub does not know weakref.ref's own

@@ -1,0 +1,69 @@
+"""The last stage: columns become what the user's framework works with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock.core.errors import PlanError
+from penstock.core.rows import spans_to_arrow
+from penstock.core.spec import Field, Spans
+from penstock.deliver import Deliver
+from penstock.order.batches import BatchOrder, Last
+from penstock.resolve.ordering import Where
+from penstock.runtime.slots import Slots
+from penstock.runtime.stage import Columned, Delivered, Item, Part
+from penstock.stages.moved_ops import MovedOps
+
+#: The column that says which rows are padding, where a plan pads.
+VALID = "valid"
+
+
+class DeliverColumns:
+    """Columns to what the user's framework works with. copied_slots: memory from which copies to its device are fast; None where there is none."""
+
+    def __init__(
+        self,
+        deliver: Deliver,
+        order: BatchOrder,
+        where: Where,
+        slots: Slots,
+        on_device: Mapping[str, MovedOps],
+        copied_slots: Slots | None = None,
+    ) -> None:
+        self._deliver, self._order, self._where, self._slots = deliver, order, where, slots
+        self._on_device = on_device
+        self._take = None if copied_slots is None else copied_slots.take
+
+    def __call__(self, item: Columned) -> Delivered:
+        """The item, ready for the consumer; with a column that says which rows are padding, where the plan pads."""
+        (part,) = item.parts
+        columns, spec = part.columns, part.spec
+        if self._order.last is Last.PAD:
+            if VALID in columns:
+                raise PlanError(f"pad=True adds a column {VALID!r}, and there is one already; rename it")
+            columns, spec = {**columns, VALID: self._valid(item)}, {**spec, VALID: Field("bool")}
+        converted = {
+            name: self._deliver.convert(
+                spans_to_arrow(column, self._slots.take) if isinstance(column, Spans) else column, spec[name]
+            )
+            for name, column in columns.items()
+        }
+        self._leave_to_device(item, part, converted)
+        return item.to(Delivered, columns=self._deliver.finish(converted, item.rows_per_step, self._take))
+
+    def _leave_to_device(self, item: Columned, part: Part, columns: dict[str, Any]) -> None:
+        """Says of columns what the device is to make of them."""
+        moved = {name: ops for name, ops in self._on_device.items() if name in columns}
+        if moved:
+            epoch, keys = item.draw_of(part, is_frozen=False)
+            assert self._deliver.on_device is not None  # or nothing would be left to it
+            for name, ops in moved.items():
+                columns[name] = self._deliver.on_device(columns[name], ops.flags(epoch, keys), ops.split.pixels)
+
+    def _valid(self, item: Item) -> Any:
+        rank, world_size = self._where.rank, self._where.world_size
+        steps = range(item.step, item.step + item.steps)
+        return np.concatenate([self._order.valid(step, rank, world_size) for step in steps])

@@ -1,0 +1,141 @@
+"""Which rows of its input a lane stage asks for next: what is awaited at first, then more and more ahead of that."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core.cancel import LOOK_S
+from penstock.core.spec import Ids
+from penstock.order.demand import Asked
+from penstock.runtime.channel import Gate
+from penstock.stages.lanes.again import RowsOfLanes
+from penstock.stages.lanes.states import Lanes
+
+#: Every so many items, those that took less are made twice as large.
+_LOOK_ITEMS, _SHORT_S = 8, 0.01
+
+
+class Asking:
+    """What one lane stage on one rank asks for.
+
+    lanes: what is known of them. mine: the lanes of which this rank has rows. group: how many rows of each lane the stage takes together, None where
+    each is for itself. issued: the first row of each lane that nobody has asked for yet; taken: how many rows of each lane's output were. together: how many
+    rows to ask for at once: as soon as so many are wanted, and at most. again: what is asked for first, as `next_rows` gives it.
+    """
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        mine: Ids,
+        group: Ids | None,
+        *,
+        issued: Ids,
+        taken: Ids,
+        together: tuple[int, int],
+        again: Iterable[RowsOfLanes] = (),
+    ) -> None:
+        self.lanes, self.issued, self.taken, self._again = lanes, issued, taken, deque(again)
+        self._mine, self._group = mine, group
+        self._begun, self.wanted, self._coming, self._ahead = taken, taken, np.zeros_like(taken), 0
+        self._rows_at_once, self._most = together
+        self._items, self._large, self._since = 0, 0, time.monotonic()
+        self._gate = Gate(0)
+
+    def want(self, wanted: Ids) -> None:
+        """So many rows of each lane's output are awaited."""
+        self.wanted = wanted
+        self.look()
+
+    def wait(self) -> None:
+        """Until there is something to ask for; raises `channel.Closed` if nobody wants anything any more."""
+        self._gate.wait(self._items, LOOK_S)
+
+    def close(self) -> None:
+        """Nobody wants anything any more."""
+        self._gate.close()
+
+    def note(self, asked: Asked) -> None:
+        """What came of an item is among what is known of the lanes."""
+        np.subtract.at(self._coming, asked.lane, asked.count)
+        self.look()
+
+    def forget_before(self, row: Ids) -> None:
+        """The consumer has all rows before these, one a lane: the first ones cost what they must, and soon nothing is held back."""
+        rows = int((row - self._begun)[self._mine].min()) if len(self._mine) else 0
+        self._ahead = max(self._ahead, rows * (rows + 1) // 2)
+        self.look()
+
+    def look(self) -> None:
+        """Asks for more where what was asked for is not enough: for what is awaited, and the more ahead of that, the more the consumer has taken."""
+        if self._again or self._lacking.max(initial=0) > 0:
+            self._gate.open_for(self._items + 1)
+
+    @property
+    def _lacking(self) -> npt.NDArray[np.float64]:
+        """How many more rows should come out of each lane than are expected of what was asked for."""
+        ahead = self.lanes.made - self.wanted + self._coming * self._share
+        return np.asarray(np.maximum(self._ahead - ahead[self._mine], 0))
+
+    @property
+    def _share(self) -> float:
+        """How many rows come out for each that is fed, as far as is known."""
+        return (self.lanes.total_made + 1) / (self.lanes.total_fed + 1)
+
+    def next_rows(self) -> RowsOfLanes:
+        """Lanes, the first row and the number of rows of each that are to be read next, as one item."""
+        if self._again:
+            asked = self._again.popleft()
+            self._note_asked(asked[0], asked[2])
+            return asked
+        lane, rows = self._chosen()
+        first = self.issued[lane]
+        self._grow(int(rows.sum()))
+        self._note_asked(lane, rows)
+        return self._in_groups(lane, first, rows)
+
+    def _note_asked(self, lane: Ids, rows: Ids) -> None:
+        np.add.at(self.issued, lane, rows)
+        np.add.at(self._coming, lane, rows)
+        self._items += 1
+        self.look()
+
+    def _grow(self, rows: int) -> None:
+        """Short items cost more to hand on than to make: of those that are as large as may be, so many are looked at together."""
+        self._large = self._large + 1 if 2 * rows >= self._rows_at_once else 0
+        if self._large == _LOOK_ITEMS and time.monotonic() - self._since < _LOOK_ITEMS * _SHORT_S:
+            self._rows_at_once = min(2 * self._rows_at_once, self._most)
+        if self._large in (0, _LOOK_ITEMS):
+            self._large, self._since = 0, time.monotonic()
+
+    def _chosen(self) -> tuple[Ids, Ids]:
+        """Lanes and how many rows to read of each, so that all have equally many rows that come out and are not awaited."""
+        lanes, mine, share = self.lanes, self._mine, self._share
+        ahead = (lanes.made - self.wanted)[mine] + (self.issued - lanes.fed)[mine] * share
+        group = np.ones(len(mine), dtype=np.int64) if self._group is None else self._group[mine]
+        lacking = int((np.ceil(self._lacking / share / group) * group).sum())
+        at_once = min(self._rows_at_once, max(1, lacking, lanes.total_fed // 2))
+        wanted = (ahead.mean() - ahead) / share + at_once / len(mine)
+        groups = np.maximum(np.floor(wanted / group).astype(np.int64), 0)
+        least = int(group.min())
+        if not groups.any():
+            groups[np.argsort(ahead, kind="stable")[: max(1, at_once // least)]] = 1
+        most = max(1, 2 * at_once // least)
+        if groups.sum() > most:
+            groups = np.maximum(groups * most // groups.sum(), (ahead == ahead.min()))
+        chosen = np.flatnonzero(groups)
+        return mine[chosen], (groups * group)[chosen]
+
+    def _in_groups(self, lane: Ids, first: Ids, rows: Ids) -> RowsOfLanes:
+        """The same rows in the groups that the stage takes."""
+        if self._group is None:
+            return lane, first, rows
+        group = self._group[lane]
+        number = rows // group
+        at = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
+        size = np.repeat(group, number)
+        return np.repeat(lane, number), np.repeat(first, number) + at * size, size

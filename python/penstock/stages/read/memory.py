@@ -1,0 +1,108 @@
+"""Rows that lie in memory, or are mapped into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from penstock.core import kernels
+from penstock.core.global_generators import set_draw_key
+from penstock.core.rows import bytes_of
+from penstock.core.spec import Columns, Spans, Spec
+from penstock.order.cursor import Work
+from penstock.order.keys import SOURCE_KEY
+from penstock.runtime.budget import Budget
+from penstock.runtime.slots import Slots
+from penstock.runtime.stage import Columned, Item, Part, SourceRows
+from penstock.source.protocol import Source, StepSource
+from penstock.stages.read.begin import Cursor
+from penstock.stages.read.parse import parse
+from penstock.stages.read.reader import Needs, Reading
+
+
+class Memory:
+    """See `reader.Reader`."""
+
+    in_order = plans = False
+    kind = "gather"
+
+    def __init__(self, reading: Reading, source: Source) -> None:
+        self._reading, self._source = reading, source
+        self.threads = min(2, reading.budget.cpus)
+
+    @property
+    def spec(self) -> Spec:
+        """The source's columns."""
+        return self._source.spec
+
+    def plan(self, item: Item, rows: SourceRows) -> Needs:
+        """Nothing is needed."""
+        return Needs()
+
+    def open(self, rows: SourceRows) -> None:
+        """Nothing is opened."""
+
+    def read(self, rows: SourceRows) -> None:
+        """Nothing is read."""
+
+    def columns(self, item: Item, rows: SourceRows) -> Columns:
+        """The source's columns, parsed from the records where there are any."""
+        reading = self._reading
+        words = [reading.seed, item.epoch, SOURCE_KEY]
+        set_draw_key(kernels.mix([*words, reading.number] if reading.number else words))
+        records = rows.held if isinstance(rows.held, Spans) else None
+        return parse(self._source, rows.samples, records, reading.allocate, threads=reading.budget.cpus)
+
+
+class GatherSteps:
+    """Short rows of one source in memory: the order of full steps is computed and their rows are gathered by one native call."""
+
+    def __init__(self, source: StepSource, cursor: Cursor, slots: Slots, budget: Budget) -> None:
+        self._source, self._cursor, self._slots, self._budget = source, cursor, slots, budget
+
+    def __call__(self, work: Work) -> Columned | None:
+        """An item with its columns; None where the steps are not full, or ids are not samples."""
+        order, share = self._cursor.order, self._cursor.share
+        native = order.rows.native(work.epoch)
+        if native is None or work.step + work.steps > order.even_steps:
+            return None
+        rows = share[1] - share[0]
+        columns = self._source.gather_steps(
+            native, share, work.step, work.steps * rows, lambda _, field, rows: self._slots.array(field, rows)
+        )
+        # Writing ids takes as long as gathering rows that are as short, and few plans ask for them.
+        part = Part((0, 1), None, columns, dict(self._source.spec))
+        return Columned(
+            work=work, rows_per_step=rows, find_ids=partial(self._cursor.ids, work, self._budget.cpus), parts=[part]
+        )
+
+
+class GatherMixed:
+    """The same of several sources that are mixed as they lie."""
+
+    def __init__(self, sources: Sequence[StepSource], cursor: Cursor, slots: Slots, budget: Budget) -> None:
+        self._spec, self._number = dict(sources[0].spec), len(sources)
+        self._cursor, self._slots, self._budget = cursor, slots, budget
+        flat = [source.flat_columns() for source in sources]
+        self._columns = [([some[name] for some in flat], field.row_bytes) for name, field in self._spec.items()]
+
+    def __call__(self, work: Work) -> Columned | None:
+        """An item with its columns; None where the steps are not full, or datasets are not mixed as they lie."""
+        order, share = self._cursor.order, self._cursor.share
+        native = order.rows.native_epochs()
+        if not isinstance(native, kernels.MixedOrder) or not native.is_plain:
+            return None
+        if work.step + work.steps > order.even_steps:
+            return None
+        rows = share[1] - share[0]
+        columns = {name: self._slots.array(field, work.steps * rows) for name, field in self._spec.items()}
+        outs = list(map(bytes_of, columns.values()))
+        native.gather_steps(work.epoch, share, work.step, work.steps * rows, self._columns, outs)
+        cpus = self._budget.cpus
+        return Columned(
+            work=work,
+            rows_per_step=rows,
+            find_ids=partial(self._cursor.ids, work, cpus),
+            find_draws=partial(self._cursor.draws, work, cpus),
+            parts=[Part((0, self._number), None, dict(columns), self._spec)],
+        )

@@ -1,0 +1,83 @@
+"""Sources that keep parts of themselves in memory: rows are picked out of these, block by block where blocks are larger."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.batch.pick import pick
+from penstock.core.cancel import carried
+from penstock.core.distinct import distinct
+from penstock.core.rows import Rows
+from penstock.core.spec import Columns, Ids
+from penstock.runtime.stage import Item, SourceRows
+from penstock.source.protocol import PartSource
+from penstock.stages.read.reader import Needs, Reading
+
+#: Parts that are made at once, as many as blocks are loaded at once.
+_TOGETHER = 8
+
+
+class Parts:
+    """See `reader.Reader`. Of neighbouring sources with the same columns: their sample ids count on from one to the next."""
+
+    in_order = plans = False
+    kind = "gather"
+
+    def __init__(self, reading: Reading, *sources: PartSource) -> None:
+        self._reading, self.spec = reading, sources[0].spec
+        self._parts = [(source, number) for source in sources for number in range(len(source.first_row) - 1)]
+        begins = np.cumsum([0, *(source.manifest.samples for source in sources)])
+        firsts = [source.first_row[:-1] + begin for source, begin in zip(sources, begins[:-1], strict=True)]
+        self._first_row = np.concatenate([*firsts, begins[-1:]])
+        self.threads = min(2, reading.budget.cpus)
+
+    def plan(self, item: Item, rows: SourceRows) -> Needs:
+        """Nothing is needed besides what the sources keep."""
+        return Needs()
+
+    def open(self, rows: SourceRows) -> None:
+        """Nothing is opened."""
+
+    def read(self, rows: SourceRows) -> None:
+        """Finds the rows: of parts that do not stay where they are, only these are held."""
+        number = np.searchsorted(self._first_row, rows.samples, side="right") - 1
+        row = rows.samples - self._first_row[number]
+        needed, which = distinct(number)
+        pieces = []
+        for place, (part, stays) in enumerate(self._found(needed)):
+            if stays:
+                pieces.append(part)
+                continue
+            mine = np.flatnonzero(which == place)
+            pieces.append(taken(part, row[mine]))
+            row[mine] = np.arange(len(mine))
+        rows.held = tuple(pieces), which, row
+
+    def _found(self, needed: Ids) -> list[tuple[Rows, bool]]:
+        """Parts, several of those that are not at hand at once, and whether each stays where it is."""
+        parts = [self._parts[number] for number in needed.tolist()]
+        missing = [(source, number) for source, number in parts if not source.has_part(number)]
+        if len(missing) > 1:
+            with ThreadPoolExecutor(min(_TOGETHER, len(missing)), thread_name_prefix="penstock-load") as threads:
+                list(threads.map(carried(_part), *zip(*missing, strict=True)))
+        return [source.part(number) for source, number in parts]
+
+    def columns(self, item: Item, rows: SourceRows) -> Columns:
+        """Picks the rows."""
+        pieces: tuple[Rows, ...]
+        pieces, which, row = rows.held
+        return pick(pieces, which, row, self.spec, self._reading.allocate, threads=self._reading.budget.cpus)
+
+
+def taken(part: Rows, rows: Ids) -> Rows:
+    """Some rows of a table."""
+    others = {name: column.take(pa.array(rows)) for name, column in part.others.items()}
+    return Rows(part.fixed[rows], others)
+
+
+def _part(source: Any, number: int) -> Any:
+    return source.part(number)

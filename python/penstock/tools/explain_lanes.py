@@ -1,0 +1,54 @@
+"""What lane stages do to a plan's order, and what its first batch costs, in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from penstock.core.spec import Ids
+from penstock.order.batches import BatchOrder
+from penstock.stages.lanes.feed import LaneFeed
+from penstock.stages.lanes.states import rows_given
+
+
+def explain_lanes(order: BatchOrder, feeds: Sequence[LaneFeed]) -> list[str]:
+    """Which rows come when, where `feeds` give some of them, and how many rows have to be read before the first batch."""
+    every = [*_with_below(feeds)]
+    is_shuffled = any(one.shape.is_shuffled for one in (order.rows, *(feed.order.epochs for feed in every)))
+    word = "shuffled" if is_shuffled else "in the order of the data"
+    first = np.full(order.lanes, order.rows_per_lane, dtype=np.int64)
+    return [
+        f"{word}, lane by lane: a step is known on the way there, and every epoch goes on where the one before ended",
+        *(f"  before {feed.name}: {rows.words}" for feed in every if (rows := feed.order.epochs).shape.is_shuffled),
+        *_first_batch(feeds, rows_given(order.rows, 0, first)),
+    ]
+
+
+def _with_below(feeds: Sequence[LaneFeed]) -> Iterator[LaneFeed]:
+    for feed in feeds:
+        yield feed
+        yield from _with_below(feed.below)
+
+
+def _first_batch(feeds: Sequence[LaneFeed], given: dict[int, Ids]) -> Iterator[str]:
+    """given: how many rows of each lane of a stage's output the first batch needs."""
+    for feed in feeds:
+        wanted = given[feed.first_id]
+        needed = np.where(wanted > 0, 1 if feed.groups is None else feed.groups, 0)
+        if feed.is_choice:
+            needed = wanted
+            yield f"the first batch needs at least {needed.sum():,} rows before {feed.name}, and more where it leaves some out"
+        elif feed.groups is None:
+            yield f"the first batch needs as many rows before {feed.name} as fill {wanted.sum():,} sequences"
+        else:
+            yield f"the first batch needs at least {needed.sum():,} rows before {feed.name}: {_together(needed[wanted > 0])}"
+        yield from _first_batch(feed.below, rows_given(feed.order.rows, 0, needed))
+
+
+def _together(groups: Ids) -> str:
+    if not len(groups):
+        return "none of its rows is in it"
+    low, high = int(groups.min()), int(groups.max())
+    count = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{count} together in each of {len(groups)} lanes"

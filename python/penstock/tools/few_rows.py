@@ -1,0 +1,203 @@
+"""A few rows of a plan, to look at: those of epoch 0, made in the calling thread where the plan lets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.address_space import spare_addresses
+from penstock.core.cpus import usable_cpus
+from penstock.core.errors import PlanError
+from penstock.core.given import is_whole
+from penstock.core.quoted import quoted
+from penstock.core.rows import join_columns
+from penstock.core.spec import Columns
+from penstock.deliver.numpy import ToNumpy
+from penstock.lower import lower
+from penstock.order.cursor import Position, Work
+from penstock.plan.nodes import Batch, BatchTokens, LaneNode, Node
+from penstock.plan.tree import find, flow, inputs_of, leaves
+from penstock.resolve.ordering import Where
+from penstock.resolve.row_counts import is_forward, rows_of
+from penstock.runtime.free_memory import default_memory
+from penstock.runtime.run import Run
+from penstock.runtime.stage import Delivered
+from penstock.runtime.tune import Depth
+from penstock.stages.lanes.feed import LaneFeed
+from penstock.stages.lanes.states import Place
+
+#: Rows that are made together while somebody goes through all of them.
+_TOGETHER = 16
+#: Of an epoch that has no end of its own.
+_ENDLESS_STEPS = 1 << 30
+
+Row = dict[str, Any]
+
+
+class FewRows:
+    """The rows of a plan in epoch 0, on one rank, in their order; of a plan that ends in batches, the rows of its first one.
+
+    A context manager, at whose end nothing runs any more.
+
+    Raises PlanError where looking would take rows away from a training.
+    """
+
+    def __init__(self, root: Node) -> None:
+        _check_stays(root)
+        spare_addresses()
+        lane_nodes = [node for node in flow(root) if isinstance(node, LaneNode)]
+        self._is_batched = find(root, Batch) is not None or find(root, BatchTokens) is not None
+        self._rows = None if self._is_batched else _rows_or_none(root)
+        steps = _ENDLESS_STEPS if self._rows is None else None
+        plan = root if self._is_batched else Batch(input=root, size=1, lanes=1, steps=steps)
+        where = Where(rank=0, world_size=1, cpus=usable_cpus())
+        self._lowered = lower(plan, ToNumpy(), where, memory_bytes=default_memory(1))
+        self._comes_in_order = bool(lane_nodes) or is_forward(root)
+        self._run: Run | None = None
+        self._end: int | None = None  # of epoch 0, in rows of what the one lane is fed with
+        if not self._is_batched and self._rows is None and _are_chain(self._lowered.lanes.feeds):
+            self._end = rows_of(inputs_of(lane_nodes[0])[0])
+            self._lowered.lanes.feeds[0].feed_singly()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        lowered = self._lowered
+        lowered.lanes.close()
+        if self._run is not None:
+            self._run.close()
+        lowered.workers.close()
+        for slots in lowered.slots:
+            slots.clear()
+
+    def head(self, rows: int) -> Columns:
+        """The first rows as columns, or all if they are fewer."""
+        pieces, found = list[Columns](), 0
+        for piece in self._pieces(max(rows, 1)):
+            pieces.append(piece)
+            found += length_of(piece)
+            if found >= rows:
+                break
+        return {name: column[:rows] for name, column in dict[str, Any](join_columns(pieces)).items()}
+
+    def row(self, number: int) -> Row:
+        """One row; IndexError where it does not have so many."""
+        if self._is_batched:
+            columns = next(self._pieces(1))
+            return row_of(columns, _place(number, length_of(columns), "its first batch"))
+        if self._comes_in_order:
+            raise PlanError(
+                f"dataset[{number}]: rows of this plan come one after the other, and none is reached by its number; look at head({max(number, 0) + 1})"
+            )
+        return row_of(self._made(_place(number, cast("int", self._rows), "the dataset"), 1), 0)
+
+    def __iter__(self) -> Iterator[Row]:
+        for columns in self._pieces(_TOGETHER):
+            for number in range(length_of(columns)):
+                yield row_of(columns, number)
+
+    def _pieces(self, together: int) -> Iterator[Columns]:
+        """Columns of so many neighbouring rows, or fewer."""
+        if self._comes_in_order:
+            yield from self._coming()
+        elif self._is_batched:
+            yield self._made(0, 1)
+        else:
+            rows, together = cast("int", self._rows), min(together, self._lowered.steps_per_item)
+            for first in range(0, rows, together):
+                yield self._made(first, min(together, rows - first))
+
+    def _made(self, step: int, steps: int) -> Columns:
+        made: Any = Work(0, step, steps)
+        for stage in self._lowered.stages:
+            made = stage.work(made)
+        if made.share is not None:
+            self._lowered.budget.release(made.share)
+        return cast("Columns", made.columns)
+
+    def _coming(self) -> Iterator[Columns]:
+        lowered = self._lowered
+        work = lowered.work_from(Position(), one_by_one=True, epochs=1)
+        lowered.lanes.move(Position())
+        depth = Depth(out=1, between=1, most=1, fixed=True)
+        self._run = Run(lowered.stages, lowered.budget.follow(work), depth, lowered.budget, lowered.tuner)
+        for step, item in enumerate(self._run):
+            if self._end is not None and self._is_of_next_epoch(step, self._end):
+                return
+            yield cast("Delivered", item).columns
+            if self._is_batched:
+                return
+
+    def _is_of_next_epoch(self, row: int, end: int) -> bool:
+        """Whether a row comes of what the lane is fed with after so many rows: fed singly, that is where the lane then stands."""
+        before, after = (_lowest(self._lowered.lanes.places(Position(0, step))[0][0]) for step in (row, row + 1))
+        return bool(before[0] >= end or (after[1] > 0 and after[0] >= end))
+
+
+def number_of(asked: Any) -> int:
+    """What stands in dataset[…] as a number; PlanError for what is none."""
+    if is_whole(asked) and not isinstance(asked, (bool, np.bool_)):
+        return int(asked)
+    if isinstance(asked, slice):
+        instead = "rows are cut out by skip and take: dataset.skip(2).take(3); head(5) gives the first as columns"
+    elif isinstance(asked, str) or (isinstance(asked, (list, tuple)) and asked and isinstance(asked[0], str)):
+        instead = "columns are chosen by select, and head(5) gives their first rows"
+    else:
+        instead = "write the number of one row; a Loader gives batches"
+    raise PlanError(f"dataset[{quoted(asked)}]: {instead}")
+
+
+def row_of(columns: Columns, number: int) -> Row:
+    """One row of columns: an array or a number of NumPy's; text, bytes and lists as Python's."""
+    return {name: _value(column, number) for name, column in columns.items()}
+
+
+def _value(column: Any, number: int) -> Any:
+    if isinstance(column, pa.Array):
+        return column[number].as_py()
+    return column[number].copy()  # the other rows' memory is free
+
+
+def _check_stays(root: Node) -> None:
+    for leaf in leaves(root):
+        if getattr(leaf.opened.source, "comes_once", False):
+            raise PlanError(
+                f"{leaf.where}: its rows come once, and training would lack those that you look at; look at the same data in files, or pass a function that "
+                f"makes a new iterator, as from_iterable(lambda: …)"
+            )
+
+
+def _rows_or_none(root: Node) -> int | None:
+    try:
+        return rows_of(root)
+    except PlanError:  # only a lane stage knows
+        return None
+
+
+def _are_chain(feeds: Sequence[LaneFeed]) -> bool:
+    return len(feeds) == 1 and (not feeds[0].below or _are_chain(feeds[0].below))
+
+
+def _lowest(place: Place) -> Place:
+    """The place of the stage that nothing is below."""
+    return _lowest(place[3][0]) if place[3] else place
+
+
+def is_empty(root: Node) -> bool:
+    """Whether the plan has no row at all."""
+    return find(root, Batch) is None and _rows_or_none(root) == 0
+
+
+def length_of(columns: Columns) -> int:
+    """How many rows columns have."""
+    return len(next(iter(columns.values())))
+
+
+def _place(number: int, rows: int, of: str) -> int:
+    if not -rows <= number < rows:
+        raise IndexError(f"dataset[{number}]: {of} has {rows:,} rows")
+    return number % rows
