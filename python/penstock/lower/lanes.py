@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from penstock.core import kernels
-from penstock.lower.stages import ITEM_BYTES, Lowering
+from penstock.lower.context import ITEM_BYTES, Asks, Context, context_of
+from penstock.lower.functions import call_of
+from penstock.order.demand import DemandOrder
 from penstock.order.keys import STAGE_KEY
 from penstock.plan.nodes import SkipBad
 from penstock.plan.tree import comes_once
 from penstock.resolve.cut import LaneOutput, cut
 from penstock.resolve.ordering import Where, demand_order
-from penstock.resolve.row_places import RowPlaces
 from penstock.runtime.run import Run
 from penstock.runtime.slots import Slots
 from penstock.runtime.tune import Depth
@@ -20,36 +23,28 @@ from penstock.source.protocol import Access
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.stages import STAGES
 
+if TYPE_CHECKING:
+    from penstock.lower.stages import Stages
+
 #: Below a lane stage so many rows are made together as soon as so many are wanted, if they are not long, and then more. Above it an item has no more than the second
 #: number, so that the first one comes soon.
 _FIRST_LANE_ROWS, LANE_ROWS, _FEWEST_LANE_ROWS, _MOST_LANE_ROWS = 128, 1024, 16, 1 << 14
 _LANE_DEPTH = 2
 
 
-def feed_of(above: Lowering, output: LaneOutput, first_id: int) -> LaneFeed:
-    """A lane stage, with what is below it lowered for itself."""
+def feed_of(
+    output: LaneOutput, number: int, lane_stage: int, above: Context, lower: Callable[[Context], Stages]
+) -> tuple[LaneFeed, Stages]:
+    """A lane stage, with what is below it lowered for itself. number: of the source that it is above; lane_stage: of those there."""
     node: Any = output.node
-    root = cut(node.input)
-    order = demand_order(root, above.order)
-    seed = kernels.mix([above.seed, STAGE_KEY, len(above.below)])  # rows here have ids that rows above have as well
-    below = type(above)(root, order, Where(cpus=above.where.cpus), seed, Slots(), above.budget.limit_bytes)
-    above.below.append(below)
-    below.is_described, below.lanes, below.workers = above.is_described, above.lanes, above.workers
-    below.fixed, below.thread_setup = above.fixed, above.thread_setup
-    is_here = above.tolerance is not None and (above.tolerance.substitutes or isinstance(node, SkipBad))
-    below.tolerate(above.tolerance, is_here=is_here)
-    below.budget.is_exact = False
-    below.add_reading()
-    below.branch(below.root)
-    stages, budget, depth = tuple(below.stages), below.budget, _LANE_DEPTH
+    seed = kernels.mix([above.seed, STAGE_KEY, lane_stage])  # rows here have ids that rows above have as well
+    below = lower(_below(node, seed, above))
+    here, order, budget, depth = below.context, below.context.order, below.context.budget, _LANE_DEPTH
+    stages = below.stages
     tuner = Tuner(stages, (budget,), above.fixed, has_kernels=False)  # kernels are tuned for all runs together
-    row_bytes = max(1, below.record_bytes, sum(field.row_bytes for field in below.widest.values()))
-    is_forward = any(leaf.opened.source.access is Access.FORWARD for leaf in below.leaves)
-    # A stream is not waited for longer than a batch needs, as long as it is slow: an item of several lanes takes all rows between.
-    first_rows = len(above.lanes) * order.rows_per_lane if is_forward else _FIRST_LANE_ROWS
-    most_rows = LANE_ROWS if is_forward else _MOST_LANE_ROWS
+    assert isinstance(order, DemandOrder)
     feed = LaneFeed(
-        STAGES[type(node)](node, above.where.cpus, above.call_of),
+        STAGES[type(node)](node, above.where.cpus, partial(call_of, context=above)),
         order,
         lambda works, last: Run(
             (*stages, last),
@@ -57,20 +52,47 @@ def feed_of(above: Lowering, output: LaneOutput, first_id: int) -> LaneFeed:
             Depth(out=depth, between=depth, most=2 * depth),
             budget,
             tuner,
-            thread_setup=None if below.thread_setup is None else below.thread_setup(),
+            thread_setup=None if here.thread_setup is None else here.thread_setup(),
         ),
-        first_id=first_id,
-        place=RowPlaces(below.first_ids, below.leaves, below.links),
+        first_id=int(above.sources.first_ids[number]),
+        place=here.sources.places(),
         mine=above.lanes,
-        together=(
-            min(first_rows, max(_FEWEST_LANE_ROWS, ITEM_BYTES // row_bytes)),
-            min(most_rows, max(_FEWEST_LANE_ROWS, ITEM_BYTES // row_bytes)),
-        ),
+        together=_together(below, above),
         seed=seed,
         keep=above.budget.keep,
         cpus=above.where.cpus,
         below=below.feeds,
         goes_back=not comes_once(node.input),
     )
-    above.feeds.append(feed)
-    return feed
+    return feed, below
+
+
+def _below(node: Any, seed: int, above: Context) -> Context:
+    root = cut(node.input)
+    return context_of(
+        root,
+        demand_order(root, above.order),
+        Where(cpus=above.where.cpus),
+        seed=seed,
+        slots=Slots(),
+        memory_bytes=above.budget.limit_bytes,
+        is_exact=False,
+        lanes=above.lanes,
+        workers=above.workers,
+        asks=Asks.LANES,
+        tolerance=above.tolerance,
+        is_tolerant=above.tolerance is not None and (above.tolerance.substitutes or isinstance(node, SkipBad)),
+        is_described=above.is_described,
+        fixed=above.fixed,
+        thread_setup=above.thread_setup,
+    )
+
+
+def _together(below: Stages, above: Context) -> tuple[int, int]:
+    """How many rows to ask for at once: as soon as so many are wanted, and at most."""
+    first, most = _FIRST_LANE_ROWS, _MOST_LANE_ROWS
+    if Access.FORWARD in below.context.sources.access:
+        # A stream is not waited for longer than a batch needs, as long as it is slow: an item of several lanes takes all rows between.
+        first, most = len(above.lanes) * below.context.order.rows_per_lane, LANE_ROWS
+    fitting = max(_FEWEST_LANE_ROWS, ITEM_BYTES // below.row_bytes)
+    return min(first, fitting), min(most, fitting)

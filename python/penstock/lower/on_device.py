@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from penstock.plan.nodes import (
     Batch,
@@ -35,13 +35,12 @@ def last_transform(root: Node) -> Node | None:
     return node if isinstance(node, Transform) else None
 
 
-@dataclass
+@dataclass(frozen=True)
 class OnDevice:
-    """What a device does of a plan. transform: the node whose chains may be split, but for those of excluded columns. columns: filled while the plan is lowered."""
+    """What a device may do of a plan. transform: the node whose chains may be split, but for those of excluded columns; None where it does nothing."""
 
     transform: Node | None = None
     excluded: frozenset[str] = frozenset()
-    columns: dict[str, MovedOps] = field(default_factory=dict)
 
 
 def in_words(columns: Mapping[str, MovedOps]) -> str:

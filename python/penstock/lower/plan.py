@@ -6,12 +6,13 @@ from penstock.core.errors import PlanError
 from penstock.core.spec import Field
 from penstock.deliver import Deliver
 from penstock.lower.cache_places import cache_places
+from penstock.lower.context import ITEM_BYTES, context_of
 from penstock.lower.lanes import LANE_ROWS
 from penstock.lower.layouts import with_layouts
 from penstock.lower.lowered import Lowered
-from penstock.lower.nodes import NodeStages
-from penstock.lower.on_device import in_words, last_transform
-from penstock.lower.stages import FAR_BYTES, ITEM_BYTES
+from penstock.lower.on_device import OnDevice, in_words, last_transform
+from penstock.lower.reading import FAR_BYTES
+from penstock.lower.stages import Stages, delivering, stages_of
 from penstock.order.batches import Last
 from penstock.order.token_batches import TokenBatches
 from penstock.plan.nodes import (
@@ -28,7 +29,7 @@ from penstock.runtime.slots import Slots
 from penstock.runtime.tuner import Tuner
 from penstock.source.protocol import AnySource, BlockSource, Paced
 from penstock.stages.bad_rows import Tolerance
-from penstock.stages.deliver_columns import VALID, DeliverColumns
+from penstock.stages.deliver_columns import VALID
 from penstock.stages.lanes.feeds import LaneFeeds
 
 #: Steps whose batches are small are made together, up to ITEM_BYTES and so many steps.
@@ -60,49 +61,62 @@ def lower(
     sources = [leaf.opened.source for leaf in leaves(root)]
     if order.last is Last.PAD and any(VALID in source.spec for source in sources):
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
-    lowering = NodeStages(root, order, where, found.seed, Slots(new_memory=deliver.new_memory), memory_bytes)
-    lowering.is_described, lowering.fixed, lowering.thread_setup = is_described, fixed, deliver.thread_setup
-    lowering.tolerate(tolerance, is_here=tolerance is not None and tolerance.substitutes)
     alone = isinstance(order, TokenBatches) or any(map(_needs_step_alone, flow(root)))
-    lowering.budget.is_exact = not alone and all(map(_is_as_long_as_records, sources))
-    if deliver.on_device is not None:
-        lowering.on_device.transform, lowering.on_device.excluded = last_transform(root), deliver.on_host
-    lowering.add_reading()
-    whole = lowering.branch(root)
-    kind = "copy" if deliver.copies else "cpu"
-    on_device = lowering.on_device.columns
-    copied_slots = None if deliver.new_memory is None else lowering.slots
-    deliver_columns = DeliverColumns(deliver, order, where, lowering.record_slots, on_device, copied_slots)
-    lowering.add("deliver", kind, deliver_columns, threads=lowering.together)
-    rows = lowering.rows_per_step
-    row_bytes = max(1, lowering.record_bytes, sum(field.row_bytes for field in lowering.widest.values()))
-    together = min([_ITEM_STEPS, ITEM_BYTES // (rows * row_bytes), *(source.rows_together // rows for source in paced)])
-    if lowering.feeds:
-        together = min(together, LANE_ROWS // rows)
+    context = context_of(
+        root,
+        order,
+        where,
+        seed=found.seed,
+        slots=Slots(new_memory=deliver.new_memory),
+        memory_bytes=memory_bytes,
+        is_exact=not alone and all(map(_is_as_long_as_records, sources)),
+        tolerance=tolerance,
+        is_tolerant=tolerance is not None and tolerance.substitutes,
+        is_described=is_described,
+        fixed=fixed,
+        thread_setup=deliver.thread_setup,
+        on_device=OnDevice() if deliver.on_device is None else OnDevice(last_transform(root), deliver.on_host),
+    )
+    lowered = stages_of(context)
+    rows = context.rows_per_step
+    together = [
+        _ITEM_STEPS,
+        ITEM_BYTES // (rows * lowered.row_bytes),
+        *(source.rows_together // rows for source in paced),
+    ]
+    if lowered.feeds:
+        together.append(LANE_ROWS // rows)
+    return _ready(lowered, deliver, steps_per_item=1 if alone else max(1, min(together)))
+
+
+def _ready(lowered: Stages, deliver: Deliver, *, steps_per_item: int) -> Lowered:
+    """With the stage that delivers, and all that a loader asks for."""
+    context, order = lowered.context, lowered.context.order
+    stages, every, moved = (*lowered.stages, delivering(lowered, deliver)), [*lowered.every()], lowered.made.moved
+    columns, rows = lowered.made.spec, context.rows_per_step
+    valid = {VALID: Field("bool")} if order.last is Last.PAD else {}
     return Lowered(
         order=order,
-        where=where,
-        stages=tuple(lowering.stages),
-        steps_per_item=1 if alone else max(1, together),
-        item_bytes=rows * row_bytes,
-        images=lowering.images,
-        lanes=LaneFeeds(lowering.feeds, order, lowering.lanes),
-        slots=tuple(slots for each in lowering.every() for slots in (each.slots, each.record_slots)),
-        on_device=in_words(on_device),
-        columns=None
-        if whole.spec is None
-        else {**whole.spec, **({VALID: Field("bool")} if order.last is Last.PAD else {})},
-        budget=lowering.budget,
-        workers=lowering.workers,
-        tuner=Tuner(lowering.stages, [each.budget for each in lowering.every()], fixed),
+        where=context.where,
+        stages=stages,
+        steps_per_item=steps_per_item,
+        item_bytes=rows * lowered.row_bytes,
+        images=lowered.images,
+        lanes=LaneFeeds(lowered.feeds, order, context.lanes),
+        slots=tuple(slots for each in every for slots in (each.context.slots, each.context.record_slots)),
+        on_device=in_words(moved),
+        columns=None if columns is None else {**columns, **valid},
+        budget=context.budget,
+        workers=context.workers,
+        tuner=Tuner(stages, [each.context.budget for each in every], context.fixed),
         cacheable=tuple(
-            (place.of, tuple(stage.name for stage in lowering.stages[place.first : place.end]))
-            for place in cache_places(root, lowering.stages_after)
+            (place.of, tuple(stage.name for stage in stages[place.first : place.end]))
+            for place in cache_places(context.root, lowered.after)
         ),
-        caches=tuple(reader.cached for reader in lowering.caches.values()),
-        below=tuple(each.budget for each in lowering.every() if each is not lowering),
-        window_bytes=sum(each.window_bytes for each in lowering.every()),
-        batch_bytes=lowering.item_bytes(rows, None) + (0 if lowering.window_bytes else lowering.read_bytes(rows)),
+        caches=tuple(reader.cached for reader in lowered.context.caches.values()),
+        below=tuple(each.context.budget for each in every[1:]),
+        window_bytes=sum(each.window_bytes for each in every),
+        batch_bytes=lowered.item_bytes(rows, None) + (0 if lowered.window_bytes else rows * lowered.read_row_bytes),
     )
 
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from penstock.core.spec import Field
+from penstock.core.spec import Spec
 
 
 class ColumnBytes:
     """See `budget.ItemBytes`. Columns of other than fixed shape are together as long as the records that hold them.
 
-    widest: the columns at their largest.
+    widest: the columns at their largest. beside_bytes: of a row, what is there beside them while they change.
     """
 
-    def __init__(self, record_bytes: int, widest: Mapping[str, Field]) -> None:
-        self._record_bytes, self._replaced_bytes = record_bytes, 0
-        self.update(widest)
-
-    def update(self, widest: Mapping[str, Field], replaced_bytes: int = 0) -> None:
-        """Takes note of other columns, and of those that are there meanwhile: so many bytes of a row."""
-        self._replaced_bytes += replaced_bytes
-        self._fixed_bytes = self._replaced_bytes + sum(field.row_bytes for field in widest.values())
+    def __init__(self, record_bytes: int, widest: Spec, beside_bytes: int = 0) -> None:
+        self._record_bytes = record_bytes
+        self._fixed_bytes = beside_bytes + sum(field.row_bytes for field in widest.values())
         self._is_fixed = all(field.is_fixed for field in widest.values())
 
     def __call__(self, rows: int, record_bytes: int | None) -> int:

@@ -5,8 +5,9 @@ Work → Planned → Loaded → Columned → Delivered
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -235,6 +236,8 @@ class Stage:
     """A named function; `threads` run it at once. `kind` is what limits it: "io", "cpu", "python" or "copy".
 
     most: as many threads as a tuner may give it, 0 where `threads` is no matter of tuning. tuned_as: "process", where threads wait for processes.
+    is_reading: plans what is to be read, or reads it, and so computes little, but may wait; such stages are the first.
+    leaves_bad_out: takes bad rows out of the item. is_with_one_before: so short that the threads of the stage before do it (see `run_together`).
     """
 
     name: str
@@ -243,8 +246,37 @@ class Stage:
     threads: int = 1
     most: int = 0
     tuned_as: str = ""
+    is_reading: bool = False
+    leaves_bad_out: bool = False
+    is_with_one_before: bool = False
 
     @property
     def is_tunable(self) -> bool:
         """Whether a tuner may change the number of its threads, unless the user fixed it."""
         return self.most > 0
+
+    def then(self, work: Callable[[Any], Item]) -> Stage:
+        """The same stage, which does this as well."""
+        before = self.work
+        return replace(self, work=lambda given: work(before(given)))
+
+
+def run_together(stages: Iterable[Stage]) -> list[Stage]:
+    """Stages, of which each has threads of its own: those that are done with the one before are part of it."""
+    found = list[Stage]()
+    for stage in stages:
+        if stage.is_with_one_before:
+            found[-1] = found[-1].then(stage.work)
+        else:
+            found.append(stage)
+    return found
+
+
+def told_apart(stages: Iterable[Stage]) -> list[Stage]:
+    """Stages with a name of their own each: "transform", "transform 2"."""
+    found, met = list[Stage](), Counter[str]()
+    for stage in stages:
+        met[stage.name] += 1
+        number = met[stage.name]
+        found.append(stage if number == 1 else replace(stage, name=f"{stage.name} {number}"))
+    return found

@@ -28,8 +28,6 @@ LOOK_S, _BLIND = 0.5, 2
 _KEPT = 32
 #: The knob of the native pool, and the name under which the depth of the queue before the consumer is shown.
 KERNELS, PREFETCH = "kernels", "prefetch"
-#: Stages that compute little, but may wait for memory or for what runs below them.
-_NO_KERNELS = ("plan", "read")
 
 #: Where `Stage.tuned` is so, the kind of its knob.
 _KINDS: dict[str, Kind] = {"python": "function", "process": "process", "io": "read"}
@@ -76,20 +74,16 @@ class Tuner:
     ) -> None:
         self._budgets, self._clock, self._cpu_clock = budgets, clock, cpu_clock
         self._kinds = [stage.kind for stage in stages]
-        self._computes = [stage.kind == "cpu" and stage.name not in _NO_KERNELS for stage in stages]
+        self._computes = [stage.kind == "cpu" and not stage.is_reading for stage in stages]
         cpus = budgets[0].cpus
         self.knobs = [Knob(KERNELS, "kernels", cpus, cpus, "cpus" in fixed)] if has_kernels else []
         self._of_stage: dict[int, Knob] = {}
-        names = [knob.name for knob in self.knobs]
         for number, stage in enumerate(stages):
             if not stage.is_tunable:
                 continue
             kind = _KINDS[stage.tuned_as or stage.kind]
-            same = sum(name == stage.name or name.rpartition(" ")[0] == stage.name for name in names)
-            name = f"{stage.name} {same + 1}" if same else stage.name
-            names.append(name)
             is_fixed = ("memory" if kind == "read" else "cpus") in fixed
-            knob = Knob(name, kind, stage.threads, stage.threads if is_fixed else stage.most, is_fixed)
+            knob = Knob(stage.name, kind, stage.threads, stage.threads if is_fixed else stage.most, is_fixed)
             self._of_stage[number] = knob
             self.knobs.append(knob)
         self._controller = Controller(self.knobs, cpus)

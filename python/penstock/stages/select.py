@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from penstock.core.errors import PlanError
 from penstock.core.names import did_you_mean
@@ -30,7 +29,3 @@ class SelectColumns:
         part.columns = {name: part.columns[name] for name in self._names}
         part.spec = {name: part.spec[name] for name in self._names}
         return item
-
-    def after(self, work: Callable[[Any], Any]) -> Callable[[Any], Columned]:
-        """The work of a stage, and then this."""
-        return lambda item: self(work(item))

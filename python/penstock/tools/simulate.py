@@ -218,12 +218,12 @@ class _Machine:
         if rank == 0:
             for upcoming in self._upcoming:
                 works = upcoming.follow(works)
-        names = [stage.name for stage in lowered.stages]
-        if "read" not in names:
+        reading = [stage for stage in lowered.stages if stage.is_reading]
+        if not reading:
             return  # the samples lie in memory
         for work in works:
             item: Any = work
-            for stage in lowered.stages[: names.index("read") + 1]:
+            for stage in reading:
                 item = stage.work(item)
             yield lowered.budget.kept_bytes
             lowered.budget.release(item.share)

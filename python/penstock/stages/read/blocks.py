@@ -35,7 +35,7 @@ class Blocks:
         self._reading, self._source, self.spec = reading, source, source.spec
         ranks = reading.where.rank, reading.where.world_size
         self._windows = OpenWindows[Rows](reading.order, ranks, reading.first_id)
-        self._row_bytes = reading.item_bytes(1, None)  # of what was loaded lately, once that is known
+        self._row_bytes = reading.row_bytes  # of what was loaded lately, once that is known
 
     def plan(self, item: Item, rows: SourceRows) -> Needs:
         """The blocks that are not open yet."""

@@ -82,7 +82,7 @@ class Forward:
         self._samples = source.manifest.samples
         self._pieces_a_pass = -(-self._samples // STREAM_ROWS)
         self._ranks = reading.where.rank, reading.where.world_size
-        self._row_bytes = reading.item_bytes(1, None)
+        self._row_bytes = reading.row_bytes
         self._epoch = -1
         self._close()
 

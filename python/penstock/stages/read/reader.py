@@ -10,7 +10,7 @@ from penstock.core.spec import Columns, Field, Spec
 from penstock.order.batches import BatchOrder
 from penstock.plan.nodes import Read
 from penstock.resolve.ordering import Where
-from penstock.runtime.budget import Budget, ItemBytes
+from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Item, SourceRows
 
@@ -27,7 +27,7 @@ class Reading:
     """What a reader works with.
 
     leaf: the source, and how it is read. number, first_id: of the source, and of its first row. reads_at_once: items that are read at
-    once. slots, record_slots: memory for columns, and for records, which are never copied to a device.
+    once. slots, record_slots: memory for columns, and for records, which are never copied to a device. row_bytes: of the sources' columns, in the mean.
     """
 
     leaf: Read
@@ -40,7 +40,7 @@ class Reading:
     slots: Slots
     record_slots: Slots
     budget: Budget
-    item_bytes: ItemBytes
+    row_bytes: int
 
     def allocate(self, _: str, field: Field, rows: int) -> Any:
         """An array for a column of so many rows."""

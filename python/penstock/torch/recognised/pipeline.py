@@ -17,8 +17,9 @@ from penstock.core.spec import Ids
 from penstock.core.warned import warn
 from penstock.dataset import Dataset
 from penstock.deliver import open_deliver
+from penstock.lower.context import Asks, context_of
 from penstock.lower.layouts import with_layouts
-from penstock.lower.nodes import NodeStages
+from penstock.lower.stages import delivering, stages_of
 from penstock.order.cursor import Work
 from penstock.order.listed import ListedOrder, ListedRows
 from penstock.plan.rules import optimize
@@ -29,7 +30,6 @@ from penstock.runtime.run import Run
 from penstock.runtime.slots import Slots
 from penstock.runtime.tune import Depth
 from penstock.runtime.tuner import Tuner
-from penstock.stages.deliver_columns import DeliverColumns
 
 #: Batches that failed natively in a pass, before the rest of it is made by the dataset itself.
 _MOST_FAILED = 16
@@ -138,18 +138,18 @@ class Pass:
         self._order = ListedOrder(rows=DrawnRows(input=order_of(root, where).order.rows))
         root = cut(optimize(root, prepare=with_layouts))
         deliver = open_deliver("torch", None)
-        lowering = NodeStages(root, self._order, where, 0, Slots(new_memory=deliver.new_memory), default_memory(1))
-        lowering.add_reading()
-        lowering.branch(root)
-        delivering = DeliverColumns(deliver, self._order, where, lowering.record_slots, {})
-        lowering.add("deliver", "cpu", delivering, threads=lowering.together)
+        slots = Slots(new_memory=deliver.new_memory)
+        memory_bytes = default_memory(1)
+        context = context_of(root, self._order, where, seed=0, slots=slots, memory_bytes=memory_bytes, asks=Asks.ROWS)
+        lowered = stages_of(context)
+        stages = *lowered.stages, delivering(lowered, deliver)
         self._asked = SimpleQueue[Work | None]()
         for number, rows in self._added:
             if rows is not None:
                 self._ask(number, rows)
-        works = lowering.budget.follow(iter(self._asked.get, None))
-        tuner = Tuner(lowering.stages, (lowering.budget,))
-        self._run = _FedRun(self._asked, (tuple(lowering.stages), works, Depth(), lowering.budget, tuner))
+        works = context.budget.follow(iter(self._asked.get, None))
+        tuner = Tuner(stages, (context.budget,))
+        self._run = _FedRun(self._asked, (stages, works, Depth(), context.budget, tuner))
 
     def _ask(self, number: int, rows: Ids) -> None:
         draws = (number << 24) + np.arange(len(rows), dtype=np.int64)

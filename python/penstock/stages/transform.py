@@ -1,4 +1,4 @@
-"""The transforming stages: native kernels on columns, users' functions on batches."""
+"""The stage of `transform`: native kernels on columns."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.batch.merge import gather
-from penstock.batch.stack import field_of, materialize
+from penstock.batch.stack import field_of
 from penstock.core import kernels
-from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.limits import Limits
 from penstock.core.quoted import quoted
-from penstock.core.spec import Columns, EntryPoints, Field, Ids, Spec
+from penstock.core.spec import Columns, EntryPoints, Ids, Spec
 from penstock.core.warned import warn
-from penstock.order.keys import STEP_KEY, TRANSFORM_KEY
+from penstock.order.keys import TRANSFORM_KEY
 from penstock.plan.nodes import Draws, Read
 from penstock.resolve.row_places import RowPlaces
 from penstock.runtime.budget import Budget
@@ -27,7 +25,6 @@ from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Columned, Part
 from penstock.source.jpeg_index import Growing, entry_points_of
 from penstock.source.protocol import Access
-from penstock.stages.call import Call
 from penstock.stages.read.parse import NamedRows
 from penstock.stages.read.samples import load_samples
 from penstock.stages.same_sizes import Drawing, unequal_sizes
@@ -230,139 +227,3 @@ class ApplyKernels:
 
     def _named(self, row_id: int, error: RowError) -> DataError:
         return DataError.of_row(self._places(row_id), self._places.own_id(row_id), error)
-
-
-class CallFunction:
-    """Calls a user's function, here or in another process. step_of: the step of an epoch that an item is, by its number; None where it is none."""
-
-    def __init__(
-        self,
-        sources: tuple[int, int],
-        call: Call,
-        seed: int,
-        number: int,
-        *,
-        step_of: Callable[[int], int | None],
-        is_frozen: bool = False,
-    ) -> None:
-        self._sources, self._call, self._seed, self._number = sources, call, seed, number
-        self._step_of, self._is_frozen = step_of, is_frozen
-
-    def __call__(self, item: Columned) -> Columned:
-        """Replaces all columns by what the function returns; PlanError if that is no batch of as many rows."""
-        part = item.part(self._sources)
-        if part is None:
-            return item
-        epoch, keys = item.draw_of(part, is_frozen=self._is_frozen)
-        key = kernels.mix([self._seed, epoch, TRANSFORM_KEY, self._number])
-        part.columns = self._call(materialize(part.columns), DrawKeys(keys, key, self._step_key(item)))
-        part.spec = {name: field_of(column) for name, column in part.columns.items()}
-        return item
-
-    def _step_key(self, item: Columned) -> int | None:
-        step = None if self._is_frozen else self._step_of(item.step)
-        return None if step is None else kernels.mix([self._seed, item.epoch, STEP_KEY, self._number, step])
-
-
-class MergeParts:
-    """Joins the parts of several branches: every row moves to its place."""
-
-    def __init__(self, verb: str, branches: Sequence[tuple[int, int]], slots: Slots, budget: Budget) -> None:
-        self._verb, self._branches, self._slots, self._budget = verb, branches, slots, budget
-        self._sources = branches[0][0], branches[-1][1]
-        self._first: tuple[int, Spec] | None = None  # of the run: a dataset, and the columns that it has
-        self._lock = threading.Lock()
-
-    def __call__(self, item: Columned) -> Columned:
-        """One part instead of those of the branches; PlanError where their columns differ."""
-        mine = [part for part in item.parts if part.sources in self._branches]
-        others = [part for part in item.parts if part.sources not in self._branches]
-        if not mine:
-            return item
-        item.parts = [*others, self._merged(mine, item.rows)]
-        return item
-
-    def _merged(self, parts: list[Part], rows: int) -> Part:
-        first = parts[0]
-        for part in parts:
-            self._check_alike(self._branches.index(part.sources), part.spec)
-        if len(parts) == 1:
-            whole = first.at if first.at is not None and len(first.at) < rows else None
-            return Part(self._sources, whole, first.columns, first.spec, first.ids)
-        places = [part.at for part in parts if part.at is not None]
-        together, at = _closed_up(places, rows)
-        which, row = kernels.sources_of(at)
-        cpus = self._budget.cpus
-        columns = {
-            name: gather([part.columns[name] for part in parts], which, row, name, field, self._allocate, threads=cpus)
-            for name, field in first.spec.items()
-        }
-        ids = None if first.ids is None else np.concatenate([part.ids for part in parts if part.ids is not None])
-        return Part(
-            self._sources, together, columns, first.spec, ids if ids is None else ids[np.argsort(np.concatenate(at))]
-        )
-
-    def _allocate(self, _: str, field: Field, rows: int) -> Any:
-        return self._slots.array(field, rows)
-
-    def _check_alike(self, number: int, spec: Spec) -> None:
-        """PlanError unless a dataset has the columns of the one that came first, which may have been steps ago."""
-        with self._lock:
-            first, wanted = self._first = self._first or (number, spec)
-        if wanted.keys() != spec.keys():
-            raise PlanError(
-                f"{self._verb}: dataset {first} has the columns {', '.join(wanted)}, and dataset {number} {', '.join(spec)}; let the "
-                f"functions of both return the same"
-            )
-        for name, field in wanted.items():
-            if not _is_alike(field, spec[name]):
-                raise PlanError(
-                    f"{self._verb}: column {quoted(name)} is {field} in dataset {first} and {spec[name]} in dataset {number}; make "
-                    f"them alike, with Resize or a crop for images, or with map"
-                )
-
-
-class ZipParts:
-    """Joins the columns of several branches, which have the same rows."""
-
-    def __init__(self, branches: Sequence[tuple[int, int]]) -> None:
-        self._branches = branches
-        self._sources = branches[0][0], branches[-1][1]
-
-    def __call__(self, item: Columned) -> Columned:
-        """One part instead of those of the branches; PlanError for a column that two of them have."""
-        parts = [part for part in map(item.part, self._branches) if part is not None]
-        if not parts:
-            return item
-        columns: Columns = {}
-        spec: dict[str, Field] = {}
-        for number, part in enumerate(parts):
-            if both := [name for name in part.columns if name in columns]:
-                raise PlanError(
-                    f"zip: dataset {number} and one before it have a column {quoted(both[0])}; let a function return it by another name"
-                )
-            columns.update(part.columns)
-            spec.update(part.spec)
-        others = [part for part in item.parts if part.sources not in self._branches]
-        item.parts = [*others, Part(self._sources, parts[0].at, columns, spec, parts[0].ids)]
-        return item
-
-
-def _closed_up(places: list[Ids], rows: int) -> tuple[Ids | None, list[Ids]]:
-    """Places among `rows` rows: all of them in order, None if that is every row, and their numbers among themselves."""
-    if sum(map(len, places)) == rows:
-        return None, places
-    is_mine = np.zeros(rows, dtype=bool)
-    for some in places:
-        is_mine[some] = True
-    number = np.cumsum(is_mine) - 1
-    return np.flatnonzero(is_mine), [number[some] for some in places]
-
-
-def _is_alike(one: Field, other: Field) -> bool:
-    """Whether rows of both can stand in one column: of one type, with as many axes, alike where both are fixed."""
-    if not one.required.is_fixed:  # text and lists are of one type, with nulls and without
-        one, other = one.required, other.required
-    if one.is_fixed or other.is_fixed or one.dtype != other.dtype or len(one.shape) != len(other.shape):
-        return one == other
-    return all(None in axes or axes[0] == axes[1] for axes in zip(one.shape, other.shape, strict=True))

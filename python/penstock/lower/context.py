@@ -1,0 +1,176 @@
+"""What the functions of the table share while a plan is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import Any
+
+import numpy as np
+
+from penstock.core.spec import Field, Ids
+from penstock.lower.branch import Branch
+from penstock.lower.on_device import OnDevice
+from penstock.order.batches import BatchOrder
+from penstock.order.zipped import Link
+from penstock.plan.nodes import Node, Read
+from penstock.plan.tree import leaves
+from penstock.processes.pool import Pool
+from penstock.resolve.ordering import Where
+from penstock.resolve.row_counts import first_ids_of
+from penstock.resolve.row_places import RowPlaces
+from penstock.resolve.zipping import links_of
+from penstock.runtime.budget import Budget
+from penstock.runtime.slots import Slots
+from penstock.runtime.stage import Stage
+from penstock.source.protocol import Access
+from penstock.stages.bad_rows import BadRows, Tolerance
+from penstock.stages.cached.reader import CacheReader
+from penstock.stages.lanes.states import lanes_of
+from penstock.stages.read.begin import Cursor
+
+#: Steps whose batches are small are made together, up to this many bytes.
+ITEM_BYTES = 8 << 20
+
+
+class Asks(Enum):
+    """What work asks for: STEPS of an epoch, rows of some LANES, or single ROWS."""
+
+    STEPS = auto()
+    LANES = auto()
+    ROWS = auto()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """The sources of a plan: all together read by its first stages.
+
+    first_ids: of each, then the end of all. links: which follow the rows of others. rows: of all, but those that follow. record_bytes: of a row, in the mean.
+    """
+
+    leaves: tuple[Read, ...]
+    first_ids: Ids
+    links: tuple[Link, ...]
+    rows: int
+    record_bytes: int
+
+    @property
+    def access(self) -> set[Access]:
+        """The ways in which their rows are reached."""
+        return {leaf.opened.source.access for leaf in self.leaves}
+
+    @property
+    def columns(self) -> dict[str, Field]:
+        """All their columns."""
+        return {name: field for leaf in self.leaves for name, field in leaf.opened.source.spec.items()}
+
+    def places(self, sources: tuple[int, int] | None = None) -> RowPlaces:
+        """Names rows, and those that follow them: among some sources, or all."""
+        begin, end = (int(self.first_ids[number]) for number in sources or (0, -1))
+        links = tuple(link for link in self.links if begin <= link.leads[0] and link.follows[1] <= end)
+        return RowPlaces(self.first_ids, self.leaves, links)
+
+
+def sources_of(root: Node) -> Sources:
+    """The sources of a plan."""
+    every, first_ids, links = leaves(root), first_ids_of(root), links_of(root)
+    leads = [not any(link.follows[0] <= one < link.follows[1] for link in links) for one in first_ids[:-1]]
+    rows = int(np.diff(first_ids)[leads].sum())
+    size_bytes = sum(leaf.opened.source.manifest.size_bytes for leaf in every)
+    return Sources(leaves=every, first_ids=first_ids, links=links, rows=rows, record_bytes=size_bytes // max(1, rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """A plan to be lowered for one rank, and what its stages share.
+
+    lanes: those that this rank has rows of. slots: memory for columns; record_slots: for records, which are never copied to a device, so that it is not pinned.
+    tolerance: what is done about bad rows, None for an error; is_tolerant: whether that is done here, and not only below lane stages.
+    is_described: nothing is read to make the stages, and they do not run. fixed: which of "cpus" and "memory" the user chose. thread_setup: see `Deliver`.
+
+    From `bad` on as the plan's sources were opened: how stages leave bad rows out, None where they are errors; the sources that are read as one; the caches, by their nodes.
+    From `source` on where in the tree a node is: the number of its first source; whether a cache above keeps what epoch 0 draws.
+    """
+
+    root: Node
+    order: BatchOrder
+    where: Where
+    seed: int
+    sources: Sources
+    cursor: Cursor
+    lanes: Sequence[int]
+    slots: Slots
+    record_slots: Slots
+    budget: Budget
+    workers: Pool
+    asks: Asks = Asks.STEPS
+    tolerance: Tolerance | None = None
+    is_tolerant: bool = False
+    is_described: bool = False
+    fixed: frozenset[str] = frozenset()
+    thread_setup: Callable[[], Callable[[], None] | None] | None = None
+    on_device: OnDevice = field(default_factory=OnDevice)
+    bad: BadRows | None = None
+    read_as_one: Sequence[tuple[int, int]] = ()
+    caches: Mapping[int, CacheReader] = field(default_factory=dict)
+    source: int = 0
+    is_frozen: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Threads that call a kernel at once: two, so that one batch's last rows and the next one's first overlap."""
+        return min(2, self.where.cpus)
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of a full batch on this rank."""
+        return self.cursor.rows_per_step
+
+    def allocate(self, _: str, field: Field, rows: int) -> Any:
+        """An array for a column of so many rows."""
+        return self.slots.array(field, rows)
+
+    def fallible(self, sources: tuple[int, int], stage: Stage) -> Stage:
+        """A stage that works on one part and may meet bad rows in it: without them, where they are no errors."""
+        if self.bad is None:
+            return stage
+        work: Any = stage.work
+        return replace(stage, work=self.bad.stage(sources, work), leaves_bad_out=True)
+
+    def places_of(self, branch: Branch) -> RowPlaces:
+        """Names the rows of a branch."""
+        return self.sources.places(branch.sources)
+
+
+def context_of(
+    root: Node,
+    order: BatchOrder,
+    where: Where,
+    *,
+    seed: int,
+    slots: Slots,
+    memory_bytes: int,
+    is_exact: bool = True,
+    lanes: Sequence[int] | None = None,
+    workers: Pool | None = None,
+    **told: Any,
+) -> Context:
+    """For a plan that is cut at its lane stages: what is above the first of them, or between two. For `is_exact` see `Budget`."""
+    sources, cursor, record_slots = sources_of(root), Cursor(order, where.rank, where.world_size), Slots()
+    parts = 1 + sum(leaf.opened.source.access is Access.LANES for leaf in sources.leaves)
+    budget = Budget(memory_bytes // parts, (slots, record_slots), cpus=where.cpus, is_exact=is_exact)
+    return Context(
+        root=root,
+        order=order,
+        where=where,
+        seed=seed,
+        sources=sources,
+        cursor=cursor,
+        lanes=lanes_of(cursor.share, order.rows_per_lane) if lanes is None else lanes,
+        slots=slots,
+        record_slots=record_slots,
+        budget=budget,
+        workers=workers or Pool(where.cpus),
+        **told,
+    )
