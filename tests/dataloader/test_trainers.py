@@ -67,6 +67,7 @@ def test_lightning_resumes(one_process: Path, given: str, step: int) -> None:
     assert len(resumed) == len(whole)
 
 
+@pytest.mark.long
 def test_two_processes_of_lightning(tmp_path: Path) -> None:
     runs = [lightning(loader, loader, devices=2, strategy="ddp") for loader in ("torch", "penstock")]
     run(tmp_path, [*runs, lightning("resumed", devices=2, strategy="ddp", resume="penstock/step=2.ckpt")])

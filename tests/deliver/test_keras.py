@@ -16,7 +16,10 @@ HERE = Path(__file__).parent
 @pytest.mark.trainers
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("keras") is None, reason="Keras is not installed")
-@pytest.mark.parametrize("back_end", ["jax", "tensorflow", "torch"])
+@pytest.mark.parametrize(
+    "back_end",
+    [pytest.param("jax", marks=pytest.mark.long), "tensorflow", pytest.param("torch", marks=pytest.mark.long)],
+)
 def test_keras(back_end: str) -> None:
     if importlib.util.find_spec(back_end) is None:
         pytest.skip(f"{back_end} is not installed")

@@ -21,6 +21,9 @@ RUNS = {
     "lightning_resume.py": ([], "pytorch_lightning", "resumed for 23: the same batches"),
 }
 
+#: Those that `make test` runs; `make test-long` runs all.
+SOME = ("resnet_photographs.py", "gpt_text.py", "tabular.py")
+
 pytestmark = [pytest.mark.slow, pytest.mark.trainers]
 
 
@@ -29,7 +32,9 @@ def test_all_are_run() -> None:
     assert all(len(path.read_text().splitlines()) < 60 for path in EXAMPLES.glob("*.py"))
 
 
-@pytest.mark.parametrize("example", RUNS)
+@pytest.mark.parametrize(
+    "example", [name if name in SOME else pytest.param(name, marks=pytest.mark.long) for name in RUNS]
+)
 def test_it_runs(example: str) -> None:
     arguments, library, said = RUNS[example]
     if importlib.util.find_spec(library) is None:

@@ -66,6 +66,7 @@ def test_a_document_does_not_see_its_neighbour(gpt: Any, is_training: bool) -> N
     assert all(logits.isfinite().all() for logits in found), "of padding, too"
 
 
+@pytest.mark.long
 def test_the_model_of_jax_counts_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     jax = pytest.importorskip("jax")
     pytest.importorskip("sklearn")

@@ -481,14 +481,14 @@ def test_a_forked_child_that_exits_normally_does_not_hang() -> None:
         gc.collect()
         atexit._run_exitfuncs()
 
-    feeding = threading.Thread(target=lambda: [b for b in ps.Loader(numbers(100_000).batch(4))], daemon=True)
+    feeding = threading.Thread(target=lambda: [b for b in ps.Loader(numbers(20_000).batch(4))], daemon=True)
     feeding.start()
-    print([in_child(child) for _ in range(30)])
+    print([in_child(child) for _ in range(15)])
     feeding.join()
     """)
     done = run_python(code, wait_s=60)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.strip() == str([0] * 30)
+    assert done.stdout.strip() == str([0] * 15)
 
 
 # 7. A function that never returns

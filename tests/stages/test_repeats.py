@@ -41,7 +41,7 @@ def passed(dataset: ps.Dataset, **options: Any) -> list[Any]:
         return [{name: column.tolist() for name, column in batch.items()} for batch in loader]
 
 
-@pytest.mark.parametrize("workers", ["thread", "process", "auto"])
+@pytest.mark.parametrize("workers", ["thread", pytest.param("process", marks=pytest.mark.long), "auto"])
 @pytest.mark.parametrize(
     ("verb", "function"), [("map", unseeded), ("map_rows", from_its_own), ("filter", some), ("flat_map", unseeded)]
 )
@@ -174,7 +174,14 @@ def by_id(batches: list[Any]) -> dict[int, Any]:
     return {number: image for batch in batches for number, image in zip(batch["x"], batch["image"], strict=True)}
 
 
-@pytest.mark.parametrize("function", [augment, Augment(), enclosed()], ids=["global", "attribute", "closure"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(augment, id="global"),
+        pytest.param(Augment(), id="attribute", marks=pytest.mark.long),
+        pytest.param(enclosed(), id="closure", marks=pytest.mark.long),
+    ],
+)
 def test_albumentations_repeats(function: Any) -> None:
     """In another run, on ranks, in processes, by batch_at, in other batches."""
     dataset = images().map_rows(function).batch(8)

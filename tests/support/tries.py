@@ -1,6 +1,6 @@
 """How hard the tests try: `PENSTOCK_TRIES`, in thousandths of the full size.
 
-It scales random examples, flipped bits, cuts and rounds of stress: 100 if nothing is set, 10 in `make quick`, 1000 in `make test-long`.
+It scales random examples, flipped bits, cuts and rounds of stress: 50 if nothing is set, 10 in `make quick`, 1000 in `make test-long`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import random
 
-TRIES = int(os.environ.get("PENSTOCK_TRIES", "100"))
+TRIES = int(os.environ.get("PENSTOCK_TRIES", "50"))
 
 
 def tries(full: int, *, at_least: int = 5) -> int:
-    """How often to try what a long run tries `full` times; by default tries(1_500) == 150 and tries(30) == 5."""
+    """How often to try what a long run tries `full` times; by default tries(1_500) == 75 and tries(30) == 5."""
     return max(min(full, at_least), full * TRIES // 1_000)
 
 
