@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -68,17 +69,20 @@ def feed_of(
 
 
 def _below(node: Any, seed: int, above: Context) -> Context:
-    root = cut(node.input)
-    return context_of(
+    root, cpus = cut(node.input), above.where.cpus
+    here = context_of(
         root,
         demand_order(root, above.order),
-        Where(cpus=above.where.cpus),
+        Where(cpus=cpus),
         seed=seed,
         slots=Slots(),
         memory_bytes=above.budget.limit_bytes,
         is_exact=False,
-        lanes=above.lanes,
         workers=above.workers,
+    )
+    return replace(
+        here,
+        lanes=above.lanes,
         asks=Asks.LANES,
         tolerance=above.tolerance,
         is_tolerant=above.tolerance is not None and (above.tolerance.substitutes or isinstance(node, SkipBad)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.deliver import Deliver
@@ -79,7 +79,7 @@ def stages_of(context: Context) -> Stages:
     reading = reading_stages(context, opened, item_bytes)
     return Stages(
         context=context,
-        stages=tuple(run_together(told_apart([*reading, *made.stages]))),
+        stages=tuple(told_apart(run_together([*reading, *made.stages]))),
         made=made,
         after={node: number + len(reading) for node, number in after.items()},
         feeds=tuple(feeds.values()),
@@ -87,6 +87,18 @@ def stages_of(context: Context) -> Stages:
         item_bytes=item_bytes,
         window_bytes=window_bytes(context) if opened.in_order else 0,
     )
+
+
+def share_memory(runs: Sequence[Stages], memory_bytes: int) -> None:
+    """Memory for runs above and below lane stages: each has the blocks of its open windows in any case, and an equal part of what is left.
+
+    What else a run needs is not known yet, since a lane stage's columns are not: its items are estimated by what came. Windows count up to half of the memory.
+    """
+    windows = sum(each.window_bytes for each in runs)
+    known = min(windows, memory_bytes // 2)
+    for each in runs:
+        of_windows = known * each.window_bytes // max(1, windows)
+        each.context.budget.limit_bytes = of_windows + (memory_bytes - known) // len(runs)
 
 
 def _bad_rows(context: Context, opened: Readers) -> BadRows | None:
@@ -120,11 +132,9 @@ def _side_stages(context: Context) -> SideStages:
         slots=Slots(),
         memory_bytes=context.budget.limit_bytes,
         workers=context.workers,
-        on_device=context.on_device,
-        asks=Asks.ROWS,
-        tolerance=replace(context.tolerance, substitutes=False),
-        is_tolerant=True,
     )
+    tolerance = replace(context.tolerance, substitutes=False)
+    side = replace(side, on_device=context.on_device, asks=Asks.ROWS, tolerance=tolerance, is_tolerant=True)
     stages = stages_of(side).stages
     until = [number + 1 for number, stage in enumerate(stages) if stage.leaves_bad_out]
     return SideStages(order=order, stages=stages, until=until, budget=side.budget)
