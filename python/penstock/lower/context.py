@@ -131,6 +131,11 @@ class Context:
         """An array for a column of so many rows."""
         return self.slots.array(field, rows)
 
+    def at(self, source: int, *, is_frozen: bool) -> Context:
+        """The same for a node elsewhere in the tree."""
+        is_here = (source, is_frozen) == (self.source, self.is_frozen)
+        return self if is_here else replace(self, source=source, is_frozen=is_frozen)
+
     def fallible(self, sources: tuple[int, int], stage: Stage) -> Stage:
         """A stage that works on one part and may meet bad rows in it: without them, where they are no errors."""
         if self.bad is None:

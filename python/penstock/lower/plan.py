@@ -11,18 +11,13 @@ from penstock.lower.cache_places import cache_places
 from penstock.lower.context import ITEM_BYTES, context_of
 from penstock.lower.lanes import LANE_ROWS
 from penstock.lower.layouts import with_layouts
-from penstock.lower.lowered import Lowered
+from penstock.lower.lowered import Lowered, Stages, share_memory
 from penstock.lower.on_device import OnDevice, in_words, last_transform
 from penstock.lower.reading import FAR_BYTES
-from penstock.lower.stages import Stages, delivering, share_memory, stages_of
+from penstock.lower.stages import delivering, stages_of
 from penstock.order.batches import Last
 from penstock.order.token_batches import TokenBatches
-from penstock.plan.nodes import (
-    Map,
-    MapRows,
-    Node,
-    Pad,
-)
+from penstock.plan.nodes import Map, MapRows, Node, Pad
 from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import flow, leaves
 from penstock.resolve.cut import cut

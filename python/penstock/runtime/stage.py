@@ -280,5 +280,5 @@ def told_apart(stages: Iterable[Stage]) -> list[Stage]:
         while name in found:
             numbers[stage.name] += 1
             name = f"{stage.name} {numbers[stage.name] + 1}"
-        found[name] = replace(stage, name=name)
+        found[name] = stage if name == stage.name else replace(stage, name=name)
     return [*found.values()]
