@@ -219,12 +219,6 @@ def test_while_nothing_comes_only_an_idle_process_gets_more() -> None:
         assert call.threads == wanted, "doubled twice at most, since a function may hang"
 
 
-def test_names_are_told_apart() -> None:
-    stage = Stage("map f", "python", NOTHING, 2, most=4)
-    tuner, _, _ = tuned(stage, stage, Stage("map f 2", "python", NOTHING, 1, most=4), stage)
-    assert len({knob.name for knob in tuner.knobs}) == 5
-
-
 def test_the_system_is_asked_for_threads_in_vain() -> None:
     class Poor(FakeCrew):
         def resize(self, threads: int) -> int:

@@ -40,8 +40,8 @@ def lower_pad(node: Pad, inputs: Sequence[Branch], context: Context) -> Branch:
     """Ragged columns become dense."""
     (branch,) = inputs
     pad = PadColumns(branch.sources, node, context.places_of(branch), context.slots, context.budget)
-    fields = None if branch.spec is None else padded_spec(node, branch.spec)
-    return branch.then(Stage("pad", "cpu", pad, threads=context.threads), fields)
+    spec = None if branch.spec is None else padded_spec(node, branch.spec)
+    return replace(branch.then(Stage("pad", "cpu", pad, threads=context.threads), spec), spec=spec)
 
 
 def lower_cache(node: Cache, inputs: Sequence[Branch], context: Context) -> Branch:

@@ -131,6 +131,11 @@ class Context:
         """An array for a column of so many rows."""
         return self.slots.array(field, rows)
 
+    def at(self, source: int, *, is_frozen: bool) -> Context:
+        """The same for a node elsewhere in the tree."""
+        is_here = (source, is_frozen) == (self.source, self.is_frozen)
+        return self if is_here else replace(self, source=source, is_frozen=is_frozen)
+
     def fallible(self, sources: tuple[int, int], stage: Stage) -> Stage:
         """A stage that works on one part and may meet bad rows in it: without them, where they are no errors."""
         if self.bad is None:
@@ -152,14 +157,15 @@ def context_of(
     slots: Slots,
     memory_bytes: int,
     is_exact: bool = True,
-    lanes: Sequence[int] | None = None,
     workers: Pool | None = None,
-    **told: Any,
 ) -> Context:
-    """For a plan that is cut at its lane stages: what is above the first of them, or between two. For `is_exact` see `Budget`."""
+    """For a plan that is cut at its lane stages: what is above the first of them, or between two. For `is_exact` see `Budget`.
+
+    memory_bytes: for it and what runs below; readers suppose that it has an equal part.
+    """
     sources, cursor, record_slots = sources_of(root), Cursor(order, where.rank, where.world_size), Slots()
-    parts = 1 + sum(leaf.opened.source.access is Access.LANES for leaf in sources.leaves)
-    budget = Budget(memory_bytes // parts, (slots, record_slots), cpus=where.cpus, is_exact=is_exact)
+    runs = 1 + sum(leaf.opened.source.access is Access.LANES for leaf in sources.leaves)
+    budget = Budget(memory_bytes // runs, (slots, record_slots), cpus=where.cpus, is_exact=is_exact)
     return Context(
         root=root,
         order=order,
@@ -167,10 +173,9 @@ def context_of(
         seed=seed,
         sources=sources,
         cursor=cursor,
-        lanes=lanes_of(cursor.share, order.rows_per_lane) if lanes is None else lanes,
+        lanes=lanes_of(cursor.share, order.rows_per_lane),
         slots=slots,
         record_slots=record_slots,
         budget=budget,
         workers=workers or Pool(where.cpus),
-        **told,
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.core import kernels
 from penstock.lower.context import ITEM_BYTES, Asks, Context, context_of
 from penstock.lower.functions import call_of
+from penstock.lower.lowered import Stages
 from penstock.order.demand import DemandOrder
 from penstock.order.keys import STAGE_KEY
 from penstock.plan.nodes import SkipBad
@@ -22,9 +24,6 @@ from penstock.runtime.tuner import Tuner
 from penstock.source.protocol import Access
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.stages import STAGES
-
-if TYPE_CHECKING:
-    from penstock.lower.stages import Stages
 
 #: Below a lane stage so many rows are made together as soon as so many are wanted, if they are not long, and then more. Above it an item has no more than the second
 #: number, so that the first one comes soon.
@@ -68,17 +67,20 @@ def feed_of(
 
 
 def _below(node: Any, seed: int, above: Context) -> Context:
-    root = cut(node.input)
-    return context_of(
+    root, cpus = cut(node.input), above.where.cpus
+    here = context_of(
         root,
         demand_order(root, above.order),
-        Where(cpus=above.where.cpus),
+        Where(cpus=cpus),
         seed=seed,
         slots=Slots(),
         memory_bytes=above.budget.limit_bytes,
         is_exact=False,
-        lanes=above.lanes,
         workers=above.workers,
+    )
+    return replace(
+        here,
+        lanes=above.lanes,
         asks=Asks.LANES,
         tolerance=above.tolerance,
         is_tolerant=above.tolerance is not None and (above.tolerance.substitutes or isinstance(node, SkipBad)),

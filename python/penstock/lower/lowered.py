@@ -1,23 +1,78 @@
-"""A plan ready to run."""
+"""What lowering gives: the stages of a plan or of a piece of it, and a plan ready to run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.core.spec import Ids, Spec
 from penstock.core.warned import warn
+from penstock.lower.branch import Branch
+from penstock.lower.context import Context
 from penstock.order.batches import BatchOrder
 from penstock.order.cursor import Position, Work, works
 from penstock.processes.pool import Pool
 from penstock.resolve.ordering import Where
 from penstock.runtime.budget import Budget
+from penstock.runtime.item_bytes import ColumnBytes
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Stage
 from penstock.runtime.tuner import Tuner
+from penstock.source.protocol import Access
 from penstock.stages.cached.begin import unkept
 from penstock.stages.cached.caches import CachedRows
+from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.feeds import LaneFeeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stages:
+    """The stages of a plan, or of what is below one of its lane stages. made: what comes out of them. after: how many there are up to each node, by its id.
+
+    feeds: the lane stages that its rows come from; below: what runs below each of them. window_bytes: what blocks of open windows take.
+    """
+
+    context: Context
+    stages: tuple[Stage, ...]
+    made: Branch
+    after: Mapping[int, int]
+    feeds: tuple[LaneFeed, ...]
+    below: tuple[Stages, ...]
+    item_bytes: ColumnBytes
+    window_bytes: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row at its widest."""
+        return max(1, self.context.sources.record_bytes, self.made.row_bytes)
+
+    @property
+    def read_row_bytes(self) -> int:
+        """Bytes that are read for a row by itself."""
+        return 0 if self.context.sources.access == {Access.MEMORY} else self.context.sources.record_bytes
+
+    def every(self) -> Iterator[Stages]:
+        """These, and all that run below lane stages."""
+        yield self
+        for below in self.below:
+            yield from below.every()
+
+    def images(self) -> Mapping[str, int]:
+        """Images so far, by the decoder that did them (see `transform.image.kernel.DECODERS`)."""
+        return sum((images() for each in self.every() for images in each.made.images), Counter())
+
+
+def share_memory(runs: Sequence[Stages], memory_bytes: int) -> None:
+    """Memory for runs above and below lane stages: each has the blocks of its open windows in any case, and an equal part of what is left.
+
+    What else a run needs is not known yet, since a lane stage's columns are not: its items are estimated by what came. Windows count up to half of the memory.
+    """
+    windows = sum(each.window_bytes for each in runs)
+    known = min(windows, memory_bytes // 2)
+    for each in runs:
+        of_windows = known * each.window_bytes // max(1, windows)
+        each.context.budget.limit_bytes = of_windows + (memory_bytes - known) // len(runs)
 
 
 @dataclass(frozen=True, kw_only=True)

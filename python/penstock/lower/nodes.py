@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from penstock.lower.branch import Branch
@@ -81,8 +80,7 @@ def lower_node(node: Node, context: Context, after: dict[int, int], before: int 
     inputs, source = list[Branch](), context.source
     is_frozen = context.is_frozen or (isinstance(node, Cache) and node.freeze_random)
     for below in inputs_of(node):
-        there = replace(context, source=source, is_frozen=is_frozen)
-        inputs.append(lower_node(below, there, after, before))
+        inputs.append(lower_node(below, context.at(source, is_frozen=is_frozen), after, before))
         source, before = inputs[-1].sources[1], after[id(below)]
     found = lower(node, inputs, context)
     own = found.stages[sum(len(branch.stages) for branch in inputs) :]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.core.errors import PlanError
 from penstock.core.spec import Field
 from penstock.deliver import Deliver
@@ -9,18 +11,13 @@ from penstock.lower.cache_places import cache_places
 from penstock.lower.context import ITEM_BYTES, context_of
 from penstock.lower.lanes import LANE_ROWS
 from penstock.lower.layouts import with_layouts
-from penstock.lower.lowered import Lowered
+from penstock.lower.lowered import Lowered, Stages, share_memory
 from penstock.lower.on_device import OnDevice, in_words, last_transform
 from penstock.lower.reading import FAR_BYTES
-from penstock.lower.stages import Stages, delivering, stages_of
+from penstock.lower.stages import delivering, stages_of
 from penstock.order.batches import Last
 from penstock.order.token_batches import TokenBatches
-from penstock.plan.nodes import (
-    Map,
-    MapRows,
-    Node,
-    Pad,
-)
+from penstock.plan.nodes import Map, MapRows, Node, Pad
 from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import flow, leaves
 from penstock.resolve.cut import cut
@@ -70,6 +67,9 @@ def lower(
         slots=Slots(new_memory=deliver.new_memory),
         memory_bytes=memory_bytes,
         is_exact=not alone and all(map(_is_as_long_as_records, sources)),
+    )
+    context = replace(
+        context,
         tolerance=tolerance,
         is_tolerant=tolerance is not None and tolerance.substitutes,
         is_described=is_described,
@@ -78,6 +78,7 @@ def lower(
         on_device=OnDevice() if deliver.on_device is None else OnDevice(last_transform(root), deliver.on_host),
     )
     lowered = stages_of(context)
+    share_memory([*lowered.every()], memory_bytes)
     rows = context.rows_per_step
     together = [
         _ITEM_STEPS,

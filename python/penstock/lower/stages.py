@@ -1,15 +1,13 @@
-"""A plan as stages, up to what is delivered: those that read, and those of its nodes."""
+"""Puts the stages of a plan together: those that read, those of its nodes, and what delivers."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.deliver import Deliver
-from penstock.lower.branch import Branch
 from penstock.lower.context import Asks, Context, context_of
 from penstock.lower.lanes import feed_of
+from penstock.lower.lowered import Stages
 from penstock.lower.nodes import lower_node
 from penstock.lower.reading import Readers, open_readers, reading_stages, window_bytes
 from penstock.order.listed import ListedOrder, ListedRows
@@ -18,48 +16,10 @@ from penstock.resolve.ordering import Where
 from penstock.runtime.item_bytes import ColumnBytes
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Stage, run_together, told_apart
-from penstock.source.protocol import Access
 from penstock.stages.bad_rows import BadRows
 from penstock.stages.deliver_columns import DeliverColumns
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.substitutes import SideStages, Substitutes, check_substitutes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stages:
-    """The stages of a plan, or of what is below one of its lane stages. made: what comes out of them. after: how many there are up to each node, by its id.
-
-    feeds: the lane stages that its rows come from; below: what runs below each of them. window_bytes: what blocks of open windows take.
-    """
-
-    context: Context
-    stages: tuple[Stage, ...]
-    made: Branch
-    after: Mapping[int, int]
-    feeds: tuple[LaneFeed, ...]
-    below: tuple[Stages, ...]
-    item_bytes: ColumnBytes
-    window_bytes: int
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row at its widest."""
-        return max(1, self.context.sources.record_bytes, self.made.row_bytes)
-
-    @property
-    def read_row_bytes(self) -> int:
-        """Bytes that are read for a row by itself."""
-        return 0 if self.context.sources.access == {Access.MEMORY} else self.context.sources.record_bytes
-
-    def every(self) -> Iterator[Stages]:
-        """These, and all that run below lane stages."""
-        yield self
-        for below in self.below:
-            yield from below.every()
-
-    def images(self) -> Mapping[str, int]:
-        """Images so far, by the decoder that did them (see `transform.image.kernel.DECODERS`)."""
-        return sum((images() for each in self.every() for images in each.made.images), Counter())
 
 
 def stages_of(context: Context) -> Stages:
@@ -79,7 +39,7 @@ def stages_of(context: Context) -> Stages:
     reading = reading_stages(context, opened, item_bytes)
     return Stages(
         context=context,
-        stages=tuple(run_together(told_apart([*reading, *made.stages]))),
+        stages=tuple(told_apart(run_together([*reading, *made.stages]))),
         made=made,
         after={node: number + len(reading) for node, number in after.items()},
         feeds=tuple(feeds.values()),
@@ -120,11 +80,9 @@ def _side_stages(context: Context) -> SideStages:
         slots=Slots(),
         memory_bytes=context.budget.limit_bytes,
         workers=context.workers,
-        on_device=context.on_device,
-        asks=Asks.ROWS,
-        tolerance=replace(context.tolerance, substitutes=False),
-        is_tolerant=True,
     )
+    tolerance = replace(context.tolerance, substitutes=False)
+    side = replace(side, on_device=context.on_device, asks=Asks.ROWS, tolerance=tolerance, is_tolerant=True)
     stages = stages_of(side).stages
     until = [number + 1 for number, stage in enumerate(stages) if stage.leaves_bad_out]
     return SideStages(order=order, stages=stages, until=until, budget=side.budget)

@@ -274,9 +274,11 @@ def run_together(stages: Iterable[Stage]) -> list[Stage]:
 
 def told_apart(stages: Iterable[Stage]) -> list[Stage]:
     """Stages with a name of their own each: "transform", "transform 2"."""
-    found, met = list[Stage](), Counter[str]()
+    found, numbers = dict[str, Stage](), Counter[str]()
     for stage in stages:
-        met[stage.name] += 1
-        number = met[stage.name]
-        found.append(stage if number == 1 else replace(stage, name=f"{stage.name} {number}"))
-    return found
+        name = stage.name
+        while name in found:
+            numbers[stage.name] += 1
+            name = f"{stage.name} {numbers[stage.name] + 1}"
+        found[name] = stage if name == stage.name else replace(stage, name=name)
+    return [*found.values()]

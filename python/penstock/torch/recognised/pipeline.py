@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any
 
@@ -139,9 +139,8 @@ class Pass:
         root = cut(optimize(root, prepare=with_layouts))
         deliver = open_deliver("torch", None)
         slots = Slots(new_memory=deliver.new_memory)
-        memory_bytes = default_memory(1)
-        context = context_of(root, self._order, where, seed=0, slots=slots, memory_bytes=memory_bytes, asks=Asks.ROWS)
-        lowered = stages_of(context)
+        context = context_of(root, self._order, where, seed=0, slots=slots, memory_bytes=default_memory(1))
+        lowered = stages_of(replace(context, asks=Asks.ROWS))
         stages = *lowered.stages, delivering(lowered, deliver)
         self._asked = SimpleQueue[Work | None]()
         for number, rows in self._added:
