@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 from penstock.deliver import Deliver
 from penstock.lower.branch import Branch
-from penstock.lower.context import Asks, Context, context_of
+from penstock.lower.context import Context, context_of
 from penstock.lower.lanes import feed_of
 from penstock.lower.nodes import lower_node
 from penstock.lower.reading import Readers, open_readers, reading_stages, window_bytes
-from penstock.order.listed import ListedOrder, ListedRows
+from penstock.order.batches import BatchOrder
+from penstock.order.listed import ListedRows
 from penstock.resolve.cut import LaneOutput
 from penstock.resolve.ordering import Where
 from penstock.runtime.item_bytes import ColumnBytes
@@ -97,7 +98,7 @@ def _bad_rows(context: Context, opened: Readers) -> BadRows | None:
     fill = None
     if tolerance.substitutes:
         fill = Substitutes(
-            context.order,
+            context.order.rows,
             context.sources.first_ids,
             context.seed,
             lambda: _side_stages(context),
@@ -105,13 +106,13 @@ def _bad_rows(context: Context, opened: Readers) -> BadRows | None:
             context.slots,
             context.where.cpus,
         )
-    return BadRows(tolerance, context.sources.places(), fill, is_step=context.asks is Asks.STEPS)
+    return BadRows(tolerance, context.sources.places(), fill)
 
 
 def _side_stages(context: Context) -> SideStages:
     """The same stages for rows one by one."""
     assert context.tolerance is not None
-    order = ListedOrder(rows=ListedRows(input=context.order.rows))
+    order = BatchOrder(rows=ListedRows(input=context.order.rows))
     side = context_of(
         context.root,
         order,
@@ -121,13 +122,12 @@ def _side_stages(context: Context) -> SideStages:
         memory_bytes=context.budget.limit_bytes,
         workers=context.workers,
         on_device=context.on_device,
-        asks=Asks.ROWS,
         tolerance=replace(context.tolerance, substitutes=False),
         is_tolerant=True,
     )
     stages = stages_of(side).stages
     until = [number + 1 for number, stage in enumerate(stages) if stage.leaves_bad_out]
-    return SideStages(order=order, stages=stages, until=until, budget=side.budget)
+    return SideStages(stages=stages, until=until, budget=side.budget)
 
 
 def delivering(lowered: Stages, deliver: Deliver) -> Stage:
