@@ -12,7 +12,7 @@ from penstock.order.bucketed import Bucketed
 from penstock.order.concat import Concat
 from penstock.order.lanes import deal
 from penstock.order.natural import Natural
-from penstock.order.protocol import RowOrder, Shape
+from penstock.order.protocol import RowOrder, Shape, is_open
 from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
@@ -165,7 +165,7 @@ def test_a_block_stays_open_until_its_rank_has_its_rows(order: RowOrder, epoch: 
         first, end, _ = order.blocks(epoch, now)
         some = np.array([order.blocks(epoch, now)[2].tolist().index(block) for block in range(len(first))])
         until = order.until(epoch, *batches.place(step, 1, 0, 1, some), end - 1)
-        kept = batches.is_open(step + 1, 0, 1, *until)
+        kept = is_open(batches.next_rows(step + 1, 0, 1), *until)
         if step + 1 <= batches.even_steps:  # of what lanes have left then, blocks may be opened again
             for begin, stop, is_kept in zip(first.tolist(), end.tolist(), kept.tolist(), strict=True):
                 rest = [number for some in later[: batches.even_steps - step - 1] for number in some.tolist()]

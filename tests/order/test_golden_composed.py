@@ -17,7 +17,7 @@ from golden import make_orders
 from penstock import order as orders
 from penstock.order.batches import BatchOrder
 from penstock.order.chosen import Chosen
-from penstock.order.listed import ListedOrder, ListedRows
+from penstock.order.listed import ListedRows
 from penstock.order.protocol import RowOrder
 from penstock.order.segments import Segments
 from support.seams import orders_of
@@ -52,9 +52,7 @@ def test_every_order_is_in_a_plan_that_is_pinned() -> None:
         importlib.import_module(module.name)
     all_kinds = {*_kinds(RowOrder), *_kinds(BatchOrder), BatchOrder, Segments, Chosen}
     all_kinds = {kind for kind in all_kinds if kind.__module__.startswith("penstock.") and not isabstract(kind)}
-    all_kinds = {
-        kind for kind in all_kinds if not issubclass(kind, (ListedRows, ListedOrder))
-    }  # rows that are asked for by their ids
+    all_kinds = {kind for kind in all_kinds if not issubclass(kind, ListedRows)}  # rows that are asked for by their ids
     assert len(all_kinds) > 10
     assert all_kinds <= {kind for plan in PLANS.values() for kind in _orders_of(plan)}
 

@@ -14,7 +14,7 @@ from penstock.core.spec import Ids
 from penstock.order.batches import BatchOrder
 from penstock.order.mixed import Mixed, Stop, mixed_rows
 from penstock.order.natural import Natural
-from penstock.order.protocol import RowOrder
+from penstock.order.protocol import RowOrder, is_open
 from penstock.order.repeat import Repeat
 from penstock.order.segments import Segments
 from penstock.order.shuffled import Shuffled
@@ -179,7 +179,7 @@ def test_a_block_is_opened_once_in_a_round(made: tuple[RowOrder, int], epoch: in
                     opened[start] += 1
                     held[start] = where[0], where[1]
             done = np.array([*held.values()], dtype=np.int64).reshape(-1, 2)
-            stay = batches.is_open(step + 1, rank, world, *done.T).tolist()
+            stay = is_open(batches.next_rows(step + 1, rank, world), *done.T).tolist()
             held = {start: where for (start, where), stays in zip(held.items(), stay, strict=True) if stays}
         # Lanes come to the next round of a natural order at different steps, and may share a block in both.
         # Epochs of a mix below may end within a round, and then end its blocks.

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.stages.read.blocks import Blocks
+from penstock.source.protocol import BlockSource
+from penstock.stages.read import blocks
+from penstock.stages.read.blocks import load_block
 from penstock.stages.read.single_rows import SingleRows, spans_of
 from support.seams import lowered_of
 
@@ -37,13 +39,12 @@ def test_an_item_is_loaded_in_a_few_spans(kind: str, tmp_path: Path, monkeypatch
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file.create_dataset("id", data=ids, chunks=(50,), compression="gzip")
     spans: list[tuple[int, int]] = []
-    load_one = Blocks.load_one
 
-    def counted(reader: Blocks, first: int, rows: int) -> object:
+    def counted(source: BlockSource, first: int, rows: int, *, threads: int) -> object:
         spans.append((first, rows))
-        return load_one(reader, first, rows)
+        return load_block(source, first, rows, threads=threads)
 
-    monkeypatch.setattr(Blocks, "load_one", counted)
+    monkeypatch.setattr(blocks, "load_block", counted)
     for dataset in (ps.read(tmp_path).shuffle(seed=1, mode="global"), ps.read(tmp_path).sort(-ps.col("id") % 1000)):
         spans.clear()
         with ps.Loader(dataset.batch(500, lanes=4), rank=0, world_size=1, epochs=1) as loader:

@@ -20,7 +20,7 @@ def lowered_of(loader: ps.Loader) -> Lowered:
 def orders_of(loader: ps.Loader) -> list[BatchOrder]:
     """The order of the batches, and those of what lane stages get."""
     lowered = lowered_of(loader)
-    return [lowered.order, *(feed._order for feed in lowered.lanes.feeds)]
+    return [lowered.order, *(feed.order for feed in lowered.lanes.feeds)]
 
 
 def made_bytes(loader: ps.Loader) -> int:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.batch.pick import pick_lists
 from penstock.core import kernels
 from penstock.core.rows import bytes_of, spans_to_arrow
-from penstock.core.spec import Field, Ids, Spans
+from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]
@@ -33,6 +33,18 @@ def gather(
     if len(kinds) > 1:
         arrays = [array.cast(_largest(arrays)) for array in arrays]
     return pick_lists(arrays, which, row)
+
+
+def gather_columns(
+    tables: Sequence[Columns], which: Ids, row: Ids, spec: Spec, allocate: Allocate, *, threads: int
+) -> Columns:
+    """Columns whose row i is row `row[i]` of `tables[which[i]]`."""
+    used, which = np.unique(which, return_inverse=True)
+    tables = [tables[number] for number in used.tolist()]
+    return {
+        name: gather([table[name] for table in tables], which, row, name, field, allocate, threads=threads)
+        for name, field in spec.items()
+    }
 
 
 def _largest(arrays: Sequence[pa.Array]) -> pa.DataType:

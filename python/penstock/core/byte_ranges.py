@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,33 @@ Locate = Callable[[Sequence[str]], tuple[Shards, "ByteRanges"]]
 
 #: Reports progress: (done, total) in bytes or files.
 Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class FileRanges:
+    """Byte ranges of a listing's files and where they go, all int64: length[i] bytes from offset[i] of file shard[i], to at[i] of a buffer."""
+
+    shard: Ids
+    offset: Ids
+    length: Ids
+    at: Ids
+
+    @classmethod
+    def one_by_one(cls, shard: Ids, offset: Ids, length: Ids) -> FileRanges:
+        """Ranges that fill a buffer one behind the other."""
+        return cls(shard, offset, length, np.cumsum(length) - length)
+
+    def __len__(self) -> int:
+        return len(self.shard)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all of them together."""
+        return int(self.length.sum())
+
+    def part(self, low: int, high: int) -> FileRanges:
+        """Ranges [low, high), one behind the other."""
+        return self.one_by_one(self.shard[low:high], self.offset[low:high], self.length[low:high])
 
 
 class ByteRanges:
@@ -38,6 +66,10 @@ class ByteRanges:
         if self._read is None:
             raise SourceError("a dataset in memory has no files to read")
         self._read(shards, shard, offset, length, out, at)
+
+    def fill(self, shards: Shards, ranges: FileRanges, out: Bytes) -> None:
+        """Read ranges to their places."""
+        self(shards, ranges.shard, ranges.offset, ranges.length, out, ranges.at)
 
     @property
     def storage(self) -> Any:
@@ -71,10 +103,10 @@ class ByteRanges:
 
 def read_ranges(read: ByteRanges, shards: Shards, shard: Ids, offset: Ids, length: Ids) -> Spans:
     """Several byte ranges, read together into one buffer."""
-    at: Ids = np.cumsum(length) - length
-    out = np.empty(int(length.sum()), dtype=np.uint8)
-    read(shards, shard, offset, length, out, at)
-    return Spans((out,), np.zeros(len(at), dtype=np.int64), at, length)
+    ranges = FileRanges.one_by_one(shard, offset, length)
+    out = np.empty(ranges.size_bytes, dtype=np.uint8)
+    read(shards, shard, offset, length, out, ranges.at)
+    return Spans((out,), np.zeros(len(ranges), dtype=np.int64), ranges.at, length)
 
 
 def first_bytes(shards: Shards, read: ByteRanges, size: int) -> list[bytes]:

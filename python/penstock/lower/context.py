@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from penstock.core.spec import Field, Ids
 from penstock.lower.branch import Branch
 from penstock.lower.on_device import OnDevice
 from penstock.order.batches import BatchOrder
+from penstock.order.cursor import Cursor
 from penstock.order.zipped import Link
 from penstock.plan.nodes import Node, Read
 from penstock.plan.tree import leaves
@@ -28,18 +28,9 @@ from penstock.source.protocol import Access
 from penstock.stages.bad_rows import BadRows, Tolerance
 from penstock.stages.cached.reader import CacheReader
 from penstock.stages.lanes.states import lanes_of
-from penstock.stages.read.begin import Cursor
 
 #: Steps whose batches are small are made together, up to this many bytes.
 ITEM_BYTES = 8 << 20
-
-
-class Asks(Enum):
-    """What work asks for: STEPS of an epoch, rows of some LANES, or single ROWS."""
-
-    STEPS = auto()
-    LANES = auto()
-    ROWS = auto()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +95,6 @@ class Context:
     record_slots: Slots
     budget: Budget
     workers: Pool
-    asks: Asks = Asks.STEPS
     tolerance: Tolerance | None = None
     is_tolerant: bool = False
     is_described: bool = False

@@ -50,7 +50,6 @@ def _stage_of(
         _call_of(node, function, context),
         context.seed,
         node.draws,
-        step_of=context.order.step_of,
         is_frozen=context.is_frozen,
     )
     return Stage(f"{node.verb} {name_of(node.function)}", "python", work, **threads)

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from penstock.core import kernels
-from penstock.lower.context import ITEM_BYTES, Asks, Context, context_of
+from penstock.lower.context import ITEM_BYTES, Context, context_of
 from penstock.lower.functions import call_of
 from penstock.lower.lowered import Stages
-from penstock.order.demand import DemandOrder
+from penstock.order.batches import BatchOrder
 from penstock.order.keys import STAGE_KEY
-from penstock.plan.nodes import SkipBad
+from penstock.plan.nodes import LaneNode, Node, SkipBad
 from penstock.plan.tree import comes_once
 from penstock.resolve.cut import LaneOutput, cut
 from penstock.resolve.ordering import Where, demand_order
@@ -37,11 +37,11 @@ def feed_of(
     """A lane stage, with what is below it lowered for itself. number: of the source that it is above; lane_stage: of those there."""
     node: Any = output.node
     seed = kernels.mix([above.seed, STAGE_KEY, lane_stage])  # rows here have ids that rows above have as well
-    below = lower(_below(node, seed, above))
-    here, order, budget, depth = below.context, below.context.order, below.context.budget, _LANE_DEPTH
-    stages = below.stages
+    root = cut(node.input)
+    order = demand_order(root, above.order)
+    below = lower(_below(node, root, order, seed, above))
+    here, budget, depth, stages = below.context, below.context.budget, _LANE_DEPTH, below.stages
     tuner = Tuner(stages, (budget,), above.fixed, has_kernels=False)  # kernels are tuned for all runs together
-    assert isinstance(order, DemandOrder)
     feed = LaneFeed(
         STAGES[type(node)](node, above.where.cpus, partial(call_of, context=above)),
         order,
@@ -66,12 +66,11 @@ def feed_of(
     return feed, below
 
 
-def _below(node: Any, seed: int, above: Context) -> Context:
-    root, cpus = cut(node.input), above.where.cpus
+def _below(node: LaneNode, root: Node, order: BatchOrder, seed: int, above: Context) -> Context:
     here = context_of(
         root,
-        demand_order(root, above.order),
-        Where(cpus=cpus),
+        order,
+        Where(cpus=above.where.cpus),
         seed=seed,
         slots=Slots(),
         memory_bytes=above.budget.limit_bytes,
@@ -81,7 +80,6 @@ def _below(node: Any, seed: int, above: Context) -> Context:
     return replace(
         here,
         lanes=above.lanes,
-        asks=Asks.LANES,
         tolerance=above.tolerance,
         is_tolerant=above.tolerance is not None and (above.tolerance.substitutes or isinstance(node, SkipBad)),
         is_described=above.is_described,
@@ -94,7 +92,7 @@ def _together(below: Stages, above: Context) -> tuple[int, int]:
     """How many rows to ask for at once: as soon as so many are wanted, and at most."""
     first, most = _FIRST_LANE_ROWS, _MOST_LANE_ROWS
     if Access.FORWARD in below.context.sources.access:
-        # A stream is not waited for longer than a batch needs, as long as it is slow: an item of several lanes takes all rows between.
+        # Request no more rows of a slow stream than a batch needs: an item of several lanes takes all rows between.
         first, most = len(above.lanes) * below.context.order.rows_per_lane, LANE_ROWS
     fitting = max(_FEWEST_LANE_ROWS, ITEM_BYTES // below.row_bytes)
     return min(first, fitting), min(most, fitting)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.deliver.launchers import ranks_here
-from penstock.lower.context import ITEM_BYTES, Asks, Context
+from penstock.lower.context import ITEM_BYTES, Context
 from penstock.plan.nodes import Cache, Mix, Read, Shuffle
 from penstock.plan.tree import find, flow
 from penstock.resolve.untouched import untouched
@@ -22,7 +22,7 @@ from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.reader import Lanes
 from penstock.stages.read.begin import Begin, columns_with, read_with
 from penstock.stages.read.memory import GatherMixed, GatherSteps
-from penstock.stages.read.reader import Reader, Reading
+from penstock.stages.read.reader import AnyReader, Reading
 from penstock.stages.read.readers import reader_of
 from penstock.stages.read.together import read_together
 
@@ -40,7 +40,7 @@ _MOST_READS = 8
 class Readers:
     """What reads a plan's sources. sources: those that each reader reads; caches: what reads caches, the uppermost first."""
 
-    readers: Sequence[Reader]
+    readers: Sequence[AnyReader]
     sources: Sequence[tuple[int, int]]
     caches: Sequence[CacheReader]
 
@@ -62,12 +62,14 @@ class Readers:
 
 def open_readers(context: Context, feeds: Mapping[int, LaneFeed]) -> Readers:
     """A reader a source, or one for several that only the order works on. feeds: the lane stages whose rows are sources, by their numbers."""
-    readers, sources = list[Reader](), list[tuple[int, int]]()
+    readers, sources = list[AnyReader](), list[tuple[int, int]]()
     row_bytes = ColumnBytes(context.sources.record_bytes, context.sources.columns)(1, None)
     readings = [_reading(context, number, leaf, row_bytes) for number, leaf in enumerate(context.sources.leaves)]
     for low, high in untouched(context.root):
         some = readings[low:high]
-        single = [Lanes(each, feeds[each.number]) if each.number in feeds else reader_of(each) for each in some]
+        single = [
+            Lanes(feeds[each.number], each.allocate) if each.number in feeds else reader_of(each) for each in some
+        ]
         one = read_together(some, single)
         sources += [(low, high)] if one else [(number, number + 1) for number in range(low, high)]
         readers += [one] if one else single
@@ -79,8 +81,7 @@ def _reading(context: Context, number: int, leaf: Read, row_bytes: int) -> Readi
         leaf=leaf,
         number=number,
         first_id=int(context.sources.first_ids[number]),
-        order=context.order,
-        where=context.where,
+        cursor=context.cursor,
         seed=context.seed,
         reads_at_once=_reads_at_once(context, leaf),
         slots=context.slots,
@@ -160,7 +161,6 @@ def _are_mixed(context: Context) -> bool:
     mix, sources = find(context.root, Mix), [leaf.opened.source for leaf in context.sources.leaves]
     return (
         mix is not None
-        and context.asks is not Asks.LANES
         and all(source.spec == sources[0].spec for source in sources)
         and len(mix.inputs) == len(sources)
         and all(isinstance(node, (Read, Shuffle)) for below in mix.inputs for node in flow(below))

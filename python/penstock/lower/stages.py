@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.deliver import Deliver
-from penstock.lower.context import Asks, Context, context_of
+from penstock.lower.context import Context, context_of
 from penstock.lower.lanes import feed_of
 from penstock.lower.lowered import Stages
 from penstock.lower.nodes import lower_node
 from penstock.lower.reading import Readers, open_readers, reading_stages, window_bytes
-from penstock.order.listed import ListedOrder, ListedRows
+from penstock.order.batches import BatchOrder
+from penstock.order.listed import ListedRows
 from penstock.resolve.cut import LaneOutput
 from penstock.resolve.ordering import Where
 from penstock.runtime.item_bytes import ColumnBytes
@@ -57,7 +58,7 @@ def _bad_rows(context: Context, opened: Readers) -> BadRows | None:
     fill = None
     if tolerance.substitutes:
         fill = Substitutes(
-            context.order,
+            context.order.rows,
             context.sources.first_ids,
             context.seed,
             lambda: _side_stages(context),
@@ -65,13 +66,13 @@ def _bad_rows(context: Context, opened: Readers) -> BadRows | None:
             context.slots,
             context.where.cpus,
         )
-    return BadRows(tolerance, context.sources.places(), fill, is_step=context.asks is Asks.STEPS)
+    return BadRows(tolerance, context.sources.places(), fill)
 
 
 def _side_stages(context: Context) -> SideStages:
     """The same stages for rows one by one."""
     assert context.tolerance is not None
-    order = ListedOrder(rows=ListedRows(input=context.order.rows))
+    order = BatchOrder(rows=ListedRows(input=context.order.rows))
     side = context_of(
         context.root,
         order,
@@ -82,10 +83,10 @@ def _side_stages(context: Context) -> SideStages:
         workers=context.workers,
     )
     tolerance = replace(context.tolerance, substitutes=False)
-    side = replace(side, on_device=context.on_device, asks=Asks.ROWS, tolerance=tolerance, is_tolerant=True)
+    side = replace(side, on_device=context.on_device, tolerance=tolerance, is_tolerant=True)
     stages = stages_of(side).stages
     until = [number + 1 for number, stage in enumerate(stages) if stage.leaves_bad_out]
-    return SideStages(order=order, stages=stages, until=until, budget=side.budget)
+    return SideStages(stages=stages, until=until, budget=side.budget)
 
 
 def delivering(lowered: Stages, deliver: Deliver) -> Stage:

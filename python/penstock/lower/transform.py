@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.core.spec import EntryPoints, Field
 from penstock.lower.branch import Branch
-from penstock.lower.context import Asks, Context
+from penstock.lower.context import Context
 from penstock.plan.nodes import Draws, Transform
 from penstock.runtime.stage import Stage
 from penstock.source.jpeg_index import Growing, index_path, load
@@ -96,7 +96,7 @@ def _entry_points(branch: Branch, name: str, ops: tuple[Any, ...], context: Cont
     wish, source = getattr(ops[0], "entry_points", "off") if ops else "off", branch.leaf.opened.source
     if (
         wish == "off"
-        or context.asks is Asks.ROWS
+        or context.order.rows.is_listed
         or not branch.is_one_source
         or name not in source.spec
         or source.access is not Access.RECORDS

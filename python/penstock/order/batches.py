@@ -12,10 +12,7 @@ import numpy.typing as npt
 from penstock.core.errors import PlanError
 from penstock.core.spec import Ids
 from penstock.order.lanes import share_of_rank
-from penstock.order.protocol import OfRows, RowOrder
-
-#: A row that no lane reaches.
-NEVER = int(np.iinfo(np.int64).max)
+from penstock.order.protocol import NEVER, OfRows, RowOrder
 
 
 class Last(StrEnum):
@@ -33,7 +30,7 @@ class BatchOrder:
 
     What lanes have left then is taken lane after lane.
 
-    steps: how many an epoch has where that is not for these rows alone to say: fewer than they give, or with pad and wrap more.
+    steps: overrides how many an epoch has, to fewer than its rows give, or with pad and wrap to more; None derives it from them.
     equal_parts: in a step that is not full, ranks take neighbouring places, equally many each. Its rows lie in the first places, in order, and
     come again from the first on in what is left: ranks have 3 and 2 + 1 of 5 rows, and with pad and wrap as many as in a full step.
     """
@@ -49,10 +46,6 @@ class BatchOrder:
                 f"batch size {self.batch_size} is larger than the dataset ({self.samples:,} samples) and drop_last drops it; "
                 f"use a smaller batch or pad=True"
             )
-
-    def step_of(self, work: int) -> int | None:
-        """The step of an epoch that a piece of work is, by its number; None where it is none."""
-        return work
 
     @property
     def lanes(self) -> int:
@@ -237,11 +230,6 @@ class BatchOrder:
         found = np.full(self.lanes, NEVER)
         np.minimum.at(found, lanes, rows)
         return found
-
-    def is_open(self, step: int, rank: int, world_size: int, lane: Ids, end: Ids) -> npt.NDArray[np.bool_]:
-        """Whether a rank may take rows of blocks from a step on, by where these are done."""
-        next_row = self.next_rows(step, rank, world_size)
-        return np.asarray(end > np.where(lane < 0, next_row.min(), next_row[lane]))
 
     def next_uses(self, epoch: int, share: tuple[int, int], ids: Ids, step: int = 0) -> Ids:
         """The step, from `step` on, at which a share of the global batch needs each row's block; -1 where it never does.

@@ -1,9 +1,17 @@
-"""The cursor: from a position on, the pieces of work of this epoch, the next one, and so on."""
+"""Pieces of work, from a position on, and a rank's cursor: which rows each of them takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core.spec import Ids
+from penstock.order.asked import Asked
+from penstock.order.batches import BatchOrder
+from penstock.order.protocol import is_open
 
 
 @dataclass(frozen=True, order=True)
@@ -20,11 +28,60 @@ class Position:
 
 @dataclass(frozen=True)
 class Work:
-    """Neighbouring steps that are made together: steps [step, step + steps) of an epoch."""
+    """Neighbouring steps that are made together: steps [step, step + steps) of an epoch.
+
+    asked: the rows, where they are no steps of the order: `step` is then no more than the work's own number, and `steps` is 1.
+    """
 
     epoch: int
     step: int
     steps: int
+    asked: Asked | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def step_in_epoch(self) -> int | None:
+        """The first step of the epoch that it makes; None where no step has its rows yet."""
+        return self.step if self.asked is None else self.asked.step
+
+
+class Cursor:
+    """Turns work into rows: the order's arithmetic for one rank. Every question about a piece of work is asked here.
+
+    Most work is steps of the order; where it carries rows that somebody asked for, these answer.
+    """
+
+    def __init__(self, order: BatchOrder, rank: int, world_size: int) -> None:
+        self.order, self._ranks = order, (rank, world_size)
+        self.share = order.share(rank, world_size)
+        self.rows_per_step = -(-order.rows_per_step // world_size)
+
+    def ids(self, work: Work, threads: int = 1) -> Ids:
+        """The ids of this rank's rows."""
+        if work.asked is not None:
+            return work.asked.ids(self.order.rows, work.epoch)
+        return self.order.ids(work.epoch, work.step, work.steps, *self._ranks, threads)
+
+    def draws(self, work: Work, threads: int = 1) -> Ids | None:
+        """The draws of the same rows; None where all are the epoch."""
+        if work.asked is not None:
+            return work.asked.draws(self.order.rows, work.epoch)
+        return self.order.draws(work.epoch, work.step, work.steps, *self._ranks, threads)
+
+    def place(self, work: Work, index: Ids) -> tuple[Ids, Ids]:
+        """The lanes of some of the rows, by their places among `ids`, and which rows of these lanes they are."""
+        if work.asked is not None:
+            return work.asked.place(index)
+        return self.order.place(work.step, work.steps, *self._ranks, index)
+
+    def next_rows(self, work: Work, *, after: bool = False) -> Ids:
+        """The first row of each lane that this work or later work takes; `after`: that later work takes. NEVER of lanes of other ranks."""
+        if work.asked is not None:
+            return work.asked.next_rows(after=after)
+        return self.order.next_rows(work.step + work.steps * after, *self._ranks)
+
+    def is_open_after(self, work: Work, lane: Ids, end: Ids) -> npt.NDArray[np.bool_]:
+        """Whether later work may take rows of blocks, by where these are done: the lane, -1 for all, and its first row that needs them no more."""
+        return is_open(self.next_rows(work, after=True), lane, end)
 
 
 def works(

@@ -1,13 +1,12 @@
-"""Rows one by one, whichever are asked for by their ids."""
+"""Rows one by one, whichever are asked for by their ids (see `asked.AskedById`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.core.spec import Ids
-from penstock.order.batches import BatchOrder
 from penstock.order.protocol import RowOrder, Shape
 
 
@@ -21,6 +20,11 @@ class ListedRows(RowOrder):
     def shape(self) -> Shape:
         """What the epochs have in common."""
         return Shape(lanes=1, rows_per_lane=1)
+
+    @property
+    def is_listed(self) -> bool:
+        """They are."""
+        return True
 
     @property
     def has_draws(self) -> bool:
@@ -50,23 +54,3 @@ class ListedRows(RowOrder):
     def windows(self, epoch: int, ids: Ids, after: Ids) -> tuple[Ids, Ids, Ids]:
         """When rows are needed: whenever they are asked for."""
         return np.zeros_like(ids), np.zeros_like(ids), np.ones_like(ids)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListedOrder(BatchOrder):
-    """See `batches.BatchOrder`. Step n, whatever its epoch, takes the rows asked[n], ids and draws. of_step: the step whose rows they are to be."""
-
-    asked: dict[int, tuple[Ids, Ids | None]] = field(default_factory=dict)
-    of_step: dict[int, int | None] = field(default_factory=dict)
-
-    def step_of(self, work: int) -> int | None:
-        """The step in which the rows take the places of others."""
-        return self.of_step[work]
-
-    def ids(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids:
-        """The ids that were asked for."""
-        return self.asked[step][0]
-
-    def draws(self, epoch: int, step: int, steps: int, rank: int, world_size: int, threads: int = 1) -> Ids | None:
-        """Their draws."""
-        return self.asked[step][1]

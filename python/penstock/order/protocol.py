@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.core.kernels import EpochOrder, Epochs, MixedOrder
 from penstock.core.spec import Ids
+
+#: A row that no lane reaches.
+NEVER = int(np.iinfo(np.int64).max)
 
 #: Ids or draws of rows: (epoch, lane, first, count) -> int64.
 OfRows: TypeAlias = Callable[[int, int, int, int], Ids]
@@ -76,6 +80,11 @@ class RowOrder(ABC):
         return False
 
     @property
+    def is_listed(self) -> bool:
+        """Whether rows come only when they are asked for by their ids, so that most never come."""
+        return False
+
+    @property
     def has_copies(self) -> bool:
         """Whether a row may come several times in the epochs of the sources that an epoch is made of."""
         return False
@@ -96,7 +105,7 @@ class RowOrder(ABC):
     def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
         """When the blocks in which rows of lanes lie are done: the lane, -1 for all lanes, and its first row that needs them no more.
 
-        last: the last ids of the blocks. Of a block that comes again in the same epoch, later than with this row, it is not said here.
+        last: the last ids of the blocks. Later uses of a block in the same epoch are ignored.
         """
 
     @abstractmethod
@@ -137,3 +146,8 @@ class RowOrder(ABC):
     def native_epochs(self) -> Epochs | MixedOrder | None:
         """The native order of all epochs, ids and draws: a mix takes its rows by it. None where there is none."""
         return None
+
+
+def is_open(next_rows: Ids, lane: Ids, end: Ids) -> npt.NDArray[np.bool_]:
+    """Which blocks may still be needed, by the next row of every lane, and by where they are done: see `RowOrder.until`."""
+    return np.asarray(end > np.where(lane < 0, next_rows.min(), next_rows[lane]))

@@ -1,12 +1,12 @@
 """Stages, and the item that passes through them: what it holds says its type.
 
-Work → Planned → Loaded → Columned → Delivered
+Work → Planned → Loaded → Columned → Delivered, and below a lane stage → LaneItem (see `stages.lanes`)
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -112,13 +112,13 @@ class SourceRows:
     """An item's rows of one source, or of several that are read as one.
 
     source: the number of its reader. at: their places among the item's rows, None for all of them. samples: their ids in the source. held: what the
-    source's reader has of them so far (see `stages.read.reader`). ids: as of `Part`.
+    source's reader has of them so far, of a type that it alone knows (see `stages.read.reader`). ids: as of `Part`.
     """
 
     source: int
     at: Ids | None
     samples: Ids
-    held: Any = None
+    held: object = None
     ids: Ids | None = None
 
     def take(self, rows: Ids) -> SourceRows:
@@ -214,6 +214,30 @@ class Columned(Item):
         return 0, ids if self.find_draws() is None else mix_rows(ids, np.int64(0))
 
 
+@dataclass(frozen=True, kw_only=True)
+class LaneResult:
+    """What comes out of a lane stage: rows `rows` of the columns, group after group.
+
+    counts: how many come of each group. used: how many of its rows are consumed; the others are fed again, before the next ones of their lane.
+    states: of the stage in each group's lane, after the used rows.
+    """
+
+    columns: Columns
+    spec: Spec
+    rows: Ids
+    counts: Ids
+    used: Ids
+    states: Sequence[Any]
+
+
+@dataclass(kw_only=True)
+class LaneItem(Item):
+    """What a lane stage made of an item. states: of the stage in the lanes of its groups, before their first rows."""
+
+    made: LaneResult
+    states: Sequence[Any]
+
+
 @dataclass(kw_only=True)
 class Delivered(Item):
     """What the consumer works with."""
@@ -235,7 +259,7 @@ class Delivered(Item):
 class Stage:
     """A named function; `threads` run it at once. `kind` is what limits it: "io", "cpu", "python" or "copy".
 
-    most: as many threads as a tuner may give it, 0 where `threads` is no matter of tuning. tuned_as: "process", where threads wait for processes.
+    most: as many threads as a tuner may give it; 0: not tunable. tuned_as: "process", where threads wait for processes.
     is_reading: plans what is to be read, or reads it, and so computes little, but may wait; such stages are the first.
     leaves_bad_out: takes bad rows out of the item. is_with_one_before: so short that the threads of the stage before do it (see `run_together`).
     """

@@ -20,7 +20,7 @@ from penstock.plan.nodes import Read
 from penstock.resolve.row_places import RowPlaces
 from penstock.runtime.stage import Columned, Item, Loaded, Part, Planned, SourceRows
 from penstock.stages.read.null_rows import NullRows
-from penstock.stages.read.reader import Reader
+from penstock.stages.read.reader import AnyReader
 
 MadeT = TypeVar("MadeT")
 
@@ -61,15 +61,15 @@ class Tolerance:
 
 
 class BadRows:
-    """What a run's stages do when they meet bad rows. is_step: whether items are steps of an epoch."""
+    """What a run's stages do when they meet bad rows."""
 
-    def __init__(self, tolerance: Tolerance, places: RowPlaces, fill: Fill | None, *, is_step: bool) -> None:
-        self._tolerance, self._places, self._fill, self._is_step = tolerance, places, fill, is_step
+    def __init__(self, tolerance: Tolerance, places: RowPlaces, fill: Fill | None) -> None:
+        self._tolerance, self._places, self._fill = tolerance, places, fill
         self._stages = 0
         #: How many rows were bad since the last good one, by stage.
         self._bad_together = Counter[int]()
 
-    def reading(self, readers: Sequence[Reader], sources: Sequence[tuple[int, int]]) -> Callable[[Item], Columned]:
+    def reading(self, readers: Sequence[AnyReader], sources: Sequence[tuple[int, int]]) -> Callable[[Item], Columned]:
         """The stage of `read.begin.columns_with`, without the bad rows."""
 
         def columns(item: Planned | Loaded) -> Columned:
@@ -142,7 +142,7 @@ class BadRows:
             found=error.found or str(error),
             do=error.do,
             epoch=item.epoch if draws is None else int(draws[place]),
-            step=item.step + place // item.rows_per_step if self._is_step else None,
+            step=item.step + place // item.rows_per_step if item.work.asked is None else None,
             error=error,
         )
 
@@ -178,20 +178,23 @@ def _copy(part: Part) -> Part:
     return Part(part.sources, part.at, columns, part.spec, part.ids)
 
 
-def _read(reader: Reader, item: Item, rows: SourceRows) -> tuple[Columns | None, SourceRows, dict[int, DataError]]:
+def _read(reader: AnyReader, item: Item, rows: SourceRows) -> tuple[Columns | None, SourceRows, dict[int, DataError]]:
     """The columns of rows but for the bad ones, the rows that these are, and what is wrong with the bad ones."""
     if isinstance(reader, NullRows):
         return _read_nulls(reader, item, rows)
     if not (rows.held is None or isinstance(rows.held, Spans)):  # of blocks, which are good or bad as a whole
-        return reader.columns(item, rows), rows, {}
-    made, bad = make_good(
-        lambda some: reader.columns(item, rows if some is None else rows.take(some)), len(rows.samples)
-    )
+        return reader.columns(item, rows, rows.held), rows, {}
+
+    def make(some: Ids | None) -> Columns:
+        few = rows if some is None else rows.take(some)
+        return reader.columns(item, few, few.held)
+
+    made, bad = make_good(make, len(rows.samples))
     return made, rows.take(_good(len(rows.samples), bad)) if bad else rows, bad
 
 
 def _read_nulls(
-    reader: NullRows, item: Item, rows: SourceRows
+    reader: NullRows[Any, Any, Any], item: Item, rows: SourceRows
 ) -> tuple[Columns | None, SourceRows, dict[int, DataError]]:
     """The same where nulls may be errors."""
     columns, left, bad = _read(reader.stored, item, rows)

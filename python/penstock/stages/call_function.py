@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from penstock.batch.stack import field_of, materialize
 from penstock.core import kernels
 from penstock.core.draw_keys import DrawKeys
@@ -13,7 +11,7 @@ from penstock.stages.call import Call
 
 
 class CallFunction:
-    """Calls a user's function, here or in another process. step_of: the step of an epoch that an item is, by its number; None where it is none."""
+    """Calls a user's function, here or in another process."""
 
     def __init__(
         self,
@@ -22,11 +20,10 @@ class CallFunction:
         seed: int,
         number: int,
         *,
-        step_of: Callable[[int], int | None],
         is_frozen: bool = False,
     ) -> None:
         self._sources, self._call, self._seed, self._number = sources, call, seed, number
-        self._step_of, self._is_frozen = step_of, is_frozen
+        self._is_frozen = is_frozen
 
     def __call__(self, item: Columned) -> Columned:
         """Replaces all columns by what the function returns; PlanError if that is no batch of as many rows."""
@@ -40,5 +37,5 @@ class CallFunction:
         return item
 
     def _step_key(self, item: Columned) -> int | None:
-        step = None if self._is_frozen else self._step_of(item.step)
+        step = None if self._is_frozen else item.work.step_in_epoch
         return None if step is None else kernels.mix([self._seed, item.epoch, STEP_KEY, self._number, step])

@@ -12,9 +12,9 @@ import numpy as np
 from penstock.batch.merge import gather
 from penstock.core.errors import DataError, PlanError
 from penstock.core.spec import Field, Ids
-from penstock.order.batches import BatchOrder
+from penstock.order.asked import AskedById
 from penstock.order.cursor import Work
-from penstock.order.listed import ListedOrder
+from penstock.order.protocol import RowOrder
 from penstock.order.substitutes import substitute
 from penstock.plan.nodes import MapRows, Node, Transform
 from penstock.plan.tree import flow, leaves
@@ -31,7 +31,6 @@ _ATTEMPTS = 64
 class SideStages:
     """Stages that make rows one by one. until: how many of them belong to the reading, to the first stage that may meet bad rows, and so on."""
 
-    order: ListedOrder
     stages: Sequence[Stage]
     until: Sequence[int]
     budget: Budget
@@ -42,7 +41,7 @@ class Substitutes:
 
     def __init__(
         self,
-        batches: BatchOrder,
+        order: RowOrder,
         first_ids: Ids,
         seed: int,
         lower: Callable[[], SideStages],
@@ -50,11 +49,9 @@ class Substitutes:
         slots: Slots,
         threads: int,
     ) -> None:
-        self._batches, self._order = batches, batches.rows
-        self._first_ids, self._seed, self._lower = first_ids, seed, lower
+        self._order, self._first_ids, self._seed, self._lower = order, first_ids, seed, lower
         self._homes, self._slots, self._threads = homes, slots, threads
         self._side: SideStages | None = None
-        self._made = 0
         self._lock = threading.Lock()
 
     def __call__(self, item: Columned, missing: Ids, stages: int) -> None:
@@ -80,15 +77,12 @@ class Substitutes:
 
     def _make(self, item: Columned, ids: Ids, draws: Ids, stages: int) -> Columned:
         side = self._side = self._side or self._lower()
-        self._made += 1
-        side.order.asked[self._made] = ids, draws if self._order.has_draws else None
-        side.order.of_step[self._made] = self._batches.step_of(item.step)
-        made: Any = Work(item.epoch, self._made, 1)
+        asked = AskedById(row_ids=ids, row_draws=draws if self._order.has_draws else None, step=item.work.step_in_epoch)
+        made: Any = Work(item.epoch, item.step, 1, asked)
         for stage in side.stages[: side.until[stages]]:
             made = stage.work(made)
         if made.share is not None:
             side.budget.release(made.share)
-        del side.order.asked[self._made], side.order.of_step[self._made]
         found: Columned = made
         return found
 

@@ -27,7 +27,7 @@ from penstock.runtime.run import Run
 from penstock.runtime.stage import Delivered
 from penstock.runtime.tune import Depth
 from penstock.stages.lanes.feed import LaneFeed
-from penstock.stages.lanes.states import Place
+from penstock.stages.lanes.states import LanePlace
 
 #: Rows that are made together while somebody goes through all of them.
 _TOGETHER = 16
@@ -134,8 +134,10 @@ class FewRows:
 
     def _is_of_next_epoch(self, row: int, end: int) -> bool:
         """Whether a row comes of what the lane is fed with after so many rows: fed singly, that is where the lane then stands."""
-        before, after = (_lowest(self._lowered.lanes.places(Position(0, step))[0][0]) for step in (row, row + 1))
-        return bool(before[0] >= end or (after[1] > 0 and after[0] >= end))
+        before, after = (
+            _lowest(LanePlace.of(self._lowered.lanes.places(Position(0, step))[0][0])) for step in (row, row + 1)
+        )
+        return bool(before.row >= end or (after.used > 0 and after.row >= end))
 
 
 def number_of(asked: Any) -> int:
@@ -182,9 +184,9 @@ def _are_chain(feeds: Sequence[LaneFeed]) -> bool:
     return len(feeds) == 1 and (not feeds[0].below or _are_chain(feeds[0].below))
 
 
-def _lowest(place: Place) -> Place:
+def _lowest(place: LanePlace) -> LanePlace:
     """The place of the stage that nothing is below."""
-    return _lowest(place[3][0]) if place[3] else place
+    return _lowest(place.below[0]) if place.below else place
 
 
 def is_empty(root: Node) -> bool:

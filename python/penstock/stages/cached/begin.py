@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from penstock.core.spec import Ids
+from penstock.order.cursor import Cursor
 from penstock.runtime.budget import Budget, ItemBytes
 from penstock.runtime.stage import SourceRows
 from penstock.stages.cached.caches import CachedRows
 from penstock.stages.cached.reader import CacheReader
-from penstock.stages.read.begin import Begin, Cursor, split
-from penstock.stages.read.reader import Reader
+from penstock.stages.read.begin import Begin, split
+from penstock.stages.read.reader import AnyReader
 
 
 def unkept(whole: Ids, row: Ids | None, rows: int, caches: Sequence[CachedRows], threads: int = 1) -> Ids:
@@ -28,12 +29,12 @@ def unkept(whole: Ids, row: Ids | None, rows: int, caches: Sequence[CachedRows],
 
 
 class CachedBegin(Begin):
-    """See `begin.Begin`. Of `readers` the last read caches, the uppermost first; the others hear of the rows that no cache has."""
+    """See `begin.Begin`. Of `readers` the last read caches, the uppermost first; the others get the rows that no cache has."""
 
     def __init__(
         self,
         cursor: Cursor,
-        readers: Sequence[Reader],
+        readers: Sequence[AnyReader],
         caches: Sequence[CacheReader],
         first_ids: Ids,
         budget: Budget,

@@ -27,16 +27,16 @@ class CacheReader:
         """The columns that are kept."""
         return self.cached.rows.spec
 
-    def plan(self, item: Item, rows: SourceRows) -> Needs:
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, None]:
         """Nothing but the columns."""
-        return Needs(0, self.cached.rows.bytes_of(rows.samples))
+        return Needs(0, self.cached.rows.bytes_of(rows.samples)), None
 
-    def open(self, rows: SourceRows) -> None:
+    def open(self, item: Item, rows: SourceRows, plan: None) -> None:
         """Nothing is opened."""
 
-    def read(self, rows: SourceRows) -> None:
+    def read(self, rows: SourceRows, opened: None) -> None:
         """Nothing is read."""
 
-    def columns(self, item: Item, rows: SourceRows) -> Columns:
+    def columns(self, item: Item, rows: SourceRows, held: None) -> Columns:
         """Copies the rows."""
         return self.cached.rows.get(rows.samples, self._allocate, self._budget.cpus)

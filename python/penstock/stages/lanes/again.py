@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.spec import Ids
-from penstock.order.demand import Asked
+from penstock.order.asked import AskedOfLanes
 
 #: A piece that failed is made again in so many.
 _PARTS = 8
@@ -25,13 +25,13 @@ class Again:
     pieces: Sequence[RowsOfLanes]
 
 
-def is_single(asked: Asked, group: Ids | None) -> bool:
+def is_single(asked: AskedOfLanes, group: Ids | None) -> bool:
     """Whether a piece is one group, which cannot be smaller."""
     lane = int(asked.lane[0])
     return len(asked.lane) == 1 and int(asked.count[0]) == (1 if group is None else int(group[lane]))
 
 
-def smaller(asked: Asked, fed: Ids, group: Ids | None) -> Iterator[RowsOfLanes]:
+def smaller(asked: AskedOfLanes, fed: Ids, group: Ids | None) -> Iterator[RowsOfLanes]:
     """A piece in smaller ones, lane after lane, each from the first row `fed[lane]` that is not used up."""
     end, size = np.zeros_like(fed), np.ones_like(fed) if group is None else group
     np.maximum.at(end, asked.lane, asked.first + asked.count)

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.core.cancel import LOOK_S
 from penstock.core.spec import Ids
-from penstock.order.demand import Asked
+from penstock.order.asked import AskedOfLanes
+from penstock.order.protocol import NEVER
 from penstock.runtime.channel import Gate
 from penstock.stages.lanes.again import RowsOfLanes
 from penstock.stages.lanes.states import Lanes
 
-#: Every so many items, those that took less are made twice as large.
+#: Of every so many items in turn that were as large as may be: where they took less time than this each, they are made twice as large.
 _LOOK_ITEMS, _SHORT_S = 8, 0.01
 
 
 class Asking:
     """What one lane stage on one rank asks for.
 
-    lanes: what is known of them. mine: the lanes of which this rank has rows. group: how many rows of each lane the stage takes together, None where
-    each is for itself. issued: the first row of each lane that nobody has asked for yet; taken: how many rows of each lane's output were. together: how many
-    rows to ask for at once: as soon as so many are wanted, and at most. again: what is asked for first, as `next_rows` gives it.
+    lanes: what is known of them. mine: the lanes of which this rank has rows. ended: those of them in which nothing comes any more. group: how many rows
+    of each lane the stage takes together, None where each is for itself. issued: the first row of each lane that nobody has asked for yet; taken: how many
+    rows of each lane's output were. together: how many rows to ask for at once: as soon as so many are wanted, and at most. again: what is asked for first.
+
+    `coming`: what was asked for and did not come yet, in order.
     """
 
     def __init__(
@@ -34,14 +37,16 @@ class Asking:
         mine: Ids,
         group: Ids | None,
         *,
+        ended: Sequence[int] = (),
         issued: Ids,
         taken: Ids,
         together: tuple[int, int],
         again: Iterable[RowsOfLanes] = (),
     ) -> None:
         self.lanes, self.issued, self.taken, self._again = lanes, issued, taken, deque(again)
-        self._mine, self._group = mine, group
-        self._begun, self.wanted, self._coming, self._ahead = taken, taken, np.zeros_like(taken), 0
+        self._of_rank, self._mine, self._group = mine, np.setdiff1d(mine, np.array(ended, dtype=np.int64)), group
+        self._begun, self.wanted, self._rows_coming, self._ahead = taken, taken, np.zeros_like(taken), 0
+        self.coming: deque[AskedOfLanes] = deque()
         self._rows_at_once, self._most = together
         self._items, self._large, self._since = 0, 0, time.monotonic()
         self._gate = Gate(0)
@@ -59,10 +64,16 @@ class Asking:
         """Nobody wants anything any more."""
         self._gate.close()
 
-    def note(self, asked: Asked) -> None:
-        """What came of an item is among what is known of the lanes."""
-        np.subtract.at(self._coming, asked.lane, asked.count)
+    def note(self) -> None:
+        """The first of what was coming is there, and among what is known of the lanes."""
+        asked = self.coming.popleft()
+        np.subtract.at(self._rows_coming, asked.lane, asked.count)
         self.look()
+
+    @property
+    def came(self) -> int:
+        """How many of the items that were asked for are there."""
+        return self._items - len(self.coming)
 
     def forget_before(self, row: Ids) -> None:
         """The consumer has all rows before these, one a lane: the first ones cost what they must, and soon nothing is held back."""
@@ -78,34 +89,33 @@ class Asking:
     @property
     def _lacking(self) -> npt.NDArray[np.float64]:
         """How many more rows should come out of each lane than are expected of what was asked for."""
-        ahead = self.lanes.made - self.wanted + self._coming * self._share
+        ahead = self.lanes.made - self.wanted + self._rows_coming * self._share
         return np.asarray(np.maximum(self._ahead - ahead[self._mine], 0))
 
     @property
     def _share(self) -> float:
-        """How many rows come out for each that is fed, as far as is known."""
+        """How many rows come out for each that is fed, as far as is known; while nothing is, as many as go in."""
         return (self.lanes.total_made + 1) / (self.lanes.total_fed + 1)
 
-    def next_rows(self) -> RowsOfLanes:
-        """Lanes, the first row and the number of rows of each that are to be read next, as one item."""
+    def next_rows(self) -> AskedOfLanes:
+        """The rows that are to be read next, as one item."""
         if self._again:
-            asked = self._again.popleft()
-            self._note_asked(asked[0], asked[2])
-            return asked
-        lane, rows = self._chosen()
-        first = self.issued[lane]
-        self._grow(int(rows.sum()))
-        self._note_asked(lane, rows)
-        return self._in_groups(lane, first, rows)
-
-    def _note_asked(self, lane: Ids, rows: Ids) -> None:
-        np.add.at(self.issued, lane, rows)
-        np.add.at(self._coming, lane, rows)
+            lane, first, count = self._again.popleft()
+        else:
+            chosen, rows = self._chosen()
+            self._grow(int(rows.sum()))
+            lane, first, count = self._in_groups(chosen, self.issued[chosen], rows)
+        np.add.at(self.issued, lane, count)
+        np.add.at(self._rows_coming, lane, count)
+        later = np.full_like(self.issued, NEVER)
+        later[self._of_rank] = self.issued[self._of_rank]
+        self.coming.append(AskedOfLanes(lane=lane, first=first, count=count, later=later))
         self._items += 1
         self.look()
+        return self.coming[-1]
 
     def _grow(self, rows: int) -> None:
-        """Short items cost more to hand on than to make: of those that are as large as may be, so many are looked at together."""
+        """Allows larger items where those that are as large as may be come too fast: each costs more to hand on than to make."""
         self._large = self._large + 1 if 2 * rows >= self._rows_at_once else 0
         if self._large == _LOOK_ITEMS and time.monotonic() - self._since < _LOOK_ITEMS * _SHORT_S:
             self._rows_at_once = min(2 * self._rows_at_once, self._most)
@@ -118,14 +128,16 @@ class Asking:
         ahead = (lanes.made - self.wanted)[mine] + (self.issued - lanes.fed)[mine] * share
         group = np.ones(len(mine), dtype=np.int64) if self._group is None else self._group[mine]
         lacking = int((np.ceil(self._lacking / share / group) * group).sum())
+        # No more than is lacking, or than half of what was fed before: the first batch costs what it must, and later items may be as large as they like.
         at_once = min(self._rows_at_once, max(1, lacking, lanes.total_fed // 2))
+        # All lanes meet at the mean and an equal part beyond it: who is behind gets more, and who is far ahead nothing.
         wanted = (ahead.mean() - ahead) / share + at_once / len(mine)
         groups = np.maximum(np.floor(wanted / group).astype(np.int64), 0)
         least = int(group.min())
-        if not groups.any():
+        if not groups.any():  # no part is a whole group: those that are furthest behind get one each
             groups[np.argsort(ahead, kind="stable")[: max(1, at_once // least)]] = 1
         most = max(1, 2 * at_once // least)
-        if groups.sum() > most:
+        if groups.sum() > most:  # who is furthest behind keeps one, since somebody waits for it
             groups = np.maximum(groups * most // groups.sum(), (ahead == ahead.min()))
         chosen = np.flatnonzero(groups)
         return mine[chosen], (groups * group)[chosen]

@@ -10,7 +10,7 @@ from penstock.core.spec import Ids
 from penstock.order.batches import BatchOrder
 from penstock.order.cursor import Position
 from penstock.stages.lanes.feed import LaneFeed
-from penstock.stages.lanes.states import Place, rows_given
+from penstock.stages.lanes.states import LanePlace, Place, rows_given
 
 
 class LaneFeeds:
@@ -24,24 +24,27 @@ class LaneFeeds:
         return bool(self.feeds)
 
     def begin(self, position: Position, places: Mapping[int, list[Place]]) -> None:
-        """Goes on at a step, from a place for each stage in every lane; from the first row on where there is none."""
+        """Begins at a step, from a place for each stage in every lane; from the first row on where there is none."""
         self._begun, rows = position, self._rows(position)
         for number, feed in enumerate(self.feeds):
-            mine = {lane: stages[number] for lane, stages in places.items() if number < len(stages)}
+            mine = {lane: LanePlace.of(stages[number]) for lane, stages in places.items() if number < len(stages)}
             feed.begin(mine, rows[feed.first_id])
 
     def move(self, position: Position) -> None:
-        """What comes next, comes at another step: the rest of an epoch that was broken off comes in the next one. Nothing may run."""
+        """Moves every stage to another step; call while nothing runs. The rest of an epoch that was broken off comes in the next one."""
         if self.feeds and position != self._begun:
             self.begin(position, self.places(self._begun))
 
     def places(self, position: Position) -> dict[int, list[Place]]:
-        """How to go on at a step that was begun, or that follows the last one that was."""
+        """How to continue at a step that was begun, or that follows the last one that was."""
         rows = self._rows(position) if self.feeds else {}
-        return {lane: [feed.place(lane, int(rows[feed.first_id][lane])) for feed in self.feeds] for lane in self.mine}
+        return {
+            lane: [feed.place(lane, int(rows[feed.first_id][lane])).saved() for feed in self.feeds]
+            for lane in self.mine
+        }
 
     def forget_before(self, position: Position) -> None:
-        """Nobody asks any more how to go on at a step before this one."""
+        """Nobody asks any more how to continue at a step before this one."""
         if not self.feeds:
             return
         rows = self._rows(position)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.batch.merge import Allocate
 from penstock.core.spec import Columns, Spec
 from penstock.order.lane_rows import LANE_ROWS
 from penstock.runtime.stage import Item, SourceRows
 from penstock.stages.lanes.feed import LaneFeed
-from penstock.stages.read.reader import Needs, Reading
+from penstock.stages.read.reader import Needs
 
 
 class Lanes:
@@ -18,28 +19,29 @@ class Lanes:
     threads = 1
     kind = "gather"
 
-    def __init__(self, reading: Reading, feed: LaneFeed) -> None:
-        self._reading, self._feed = reading, feed
+    def __init__(self, feed: LaneFeed, allocate: Allocate) -> None:
+        self._feed, self._allocate = feed, allocate
 
     @property
     def spec(self) -> Spec:
         """The columns that came."""
         return self._feed.spec
 
-    def plan(self, item: Item, rows: SourceRows) -> Needs:
-        """Nothing is needed: what came out of the stage is held already."""
-        return Needs()
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, None]:
+        """Nothing is needed: what came out of the stage is counted already."""
+        return Needs(), None
 
-    def open(self, rows: SourceRows) -> None:
-        """Takes the rows."""
-        if len(rows.samples):
-            lane, row = np.divmod(rows.samples, LANE_ROWS)
-            rows.held = self._feed.take(lane, row, self._reading.allocate)
+    def open(self, item: Item, rows: SourceRows, plan: None) -> Columns:
+        """Takes the rows: waits, in the item's turn, until what is below has made them. Items behind it would need later rows of the same lanes."""
+        if not len(rows.samples):
+            return {}
+        lane, row = np.divmod(rows.samples, LANE_ROWS)
+        return self._feed.take(lane, row, self._allocate)
 
-    def read(self, rows: SourceRows) -> None:
+    def read(self, rows: SourceRows, opened: Columns) -> Columns:
         """All is there."""
+        return opened
 
-    def columns(self, item: Item, rows: SourceRows) -> Columns:
+    def columns(self, item: Item, rows: SourceRows, held: Columns) -> Columns:
         """The rows' columns."""
-        held: Columns = rows.held
         return held

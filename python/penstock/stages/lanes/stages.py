@@ -19,6 +19,7 @@ from penstock.core.random_use import mentions_generators
 from penstock.core.rows import join_columns
 from penstock.core.spec import Columns, Ids, Spec
 from penstock.plan.nodes import FilterFunction, FlatMap, Pack, SkipBad
+from penstock.runtime.stage import LaneResult
 from penstock.stages.call import MASK, Call
 from penstock.transform.function import name_of
 from penstock.transform.repeats import copied
@@ -50,22 +51,6 @@ class Fed:
         return np.concatenate([[0], np.cumsum(self.counts)])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Made:
-    """What comes out: rows `rows` of the columns, group after group.
-
-    counts: how many come of each group. used: how many of its rows matter no more; the others are fed again, before the next ones of their lane.
-    states: after the used rows.
-    """
-
-    columns: Columns
-    spec: Spec
-    rows: Ids
-    counts: Ids
-    used: Ids
-    states: Sequence[Any]
-
-
 class LaneStage(Protocol):
     """A pure function of its state and rows; it keeps nothing itself, so that a lane can move to another rank.
 
@@ -77,7 +62,7 @@ class LaneStage(Protocol):
     is_choice: bool
     name: str
 
-    def feed(self, fed: Fed) -> Made:
+    def feed(self, fed: Fed) -> LaneResult:
         """What comes of groups of rows."""
 
 
@@ -89,12 +74,11 @@ class FilterRows:
 
     def __init__(self, node: FilterFunction, call: Call, pieces: int) -> None:
         self._call, self._pieces, self._names = call, pieces, node.columns
-        self._is_seeded = mentions_generators(
-            node.function
-        )  # for each row, since which ones come together is a matter of time
+        # One that draws from global generators is called for each row alone: which rows come together depends on timing.
+        self._is_seeded = mentions_generators(node.function)
         self.name = f"filter({name_of(node.function)})"
 
-    def feed(self, fed: Fed) -> Made:
+    def feed(self, fed: Fed) -> LaneResult:
         """The columns as they are, and the rows that stay."""
         columns, count, keys = self._given(fed.columns), len(fed.keys), DrawKeys(fed.keys, fed.key)
         pieces = count if self._is_seeded else max(1, min(self._pieces, count // _FEWEST_ROWS))
@@ -103,7 +87,9 @@ class FilterRows:
         mask = np.concatenate([one[MASK] for one in made])
         rows = np.flatnonzero(mask)
         counts = np.diff(np.searchsorted(rows, fed.edges))
-        return Made(columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
+        return LaneResult(
+            columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states
+        )
 
     def _given(self, columns: Columns) -> Columns:
         """What the function gets, and may change as a function of `map` may: the rows that stay are as they were."""
@@ -124,11 +110,13 @@ class SkipBadRows:
     is_choice = True
     name = "skip bad rows"
 
-    def feed(self, fed: Fed) -> Made:
+    def feed(self, fed: Fed) -> LaneResult:
         """The columns as they are."""
         counts = fed.counts if fed.at is None else np.diff(np.searchsorted(fed.at, fed.edges))
         rows = np.arange(int(counts.sum()))
-        return Made(columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
+        return LaneResult(
+            columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states
+        )
 
 
 class FlatMapRows:
@@ -141,7 +129,7 @@ class FlatMapRows:
         self.rows: int | None = node.rows
         self.name = f"flat_map({name_of(node.function)})"
 
-    def feed(self, fed: Fed) -> Made:
+    def feed(self, fed: Fed) -> LaneResult:
         """What the function returns for each group, one after the other."""
         columns, edges, keys = materialize(fed.columns), fed.edges.tolist(), DrawKeys(fed.keys, fed.key)
         made = self._call.many([(_rows(columns, low, high), keys.part(low, high)) for low, high in pairwise(edges)])
@@ -150,7 +138,7 @@ class FlatMapRows:
         joined = self._joined(some) if some else {}
         spec = {name: field_of(column) for name, column in joined.items()}
         rows = np.arange(int(counts.sum()))
-        return Made(columns=joined, spec=spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
+        return LaneResult(columns=joined, spec=spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
 
     def _joined(self, parts: list[Columns]) -> Columns:
         first = _kinds(parts[0])
@@ -172,7 +160,7 @@ class PackRows:
         self.rows: int | None = node.window if node.strategy == "best_fit" else None
         self.name = f"pack({', '.join(node.columns)})"
 
-    def feed(self, fed: Fed) -> Made:
+    def feed(self, fed: Fed) -> LaneResult:
         """The sequences of each group. Where rows are joined and cut, a state says how many tokens of the group's first row are used already."""
         skip = [state or 0 for state in fed.states] if self.rows is None else None
         packed = pack_window(
@@ -180,7 +168,9 @@ class PackRows:
         )
         rows = np.arange(int(packed.sequences.sum()))
         states, counts = packed.skip.tolist() if self.rows is None else fed.states, packed.sequences
-        return Made(columns=packed.columns, spec=packed.spec, rows=rows, counts=counts, used=packed.used, states=states)
+        return LaneResult(
+            columns=packed.columns, spec=packed.spec, rows=rows, counts=counts, used=packed.used, states=states
+        )
 
 
 def _rows(columns: Mapping[str, Any], low: int, high: int) -> Columns:

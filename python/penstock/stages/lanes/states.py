@@ -1,15 +1,15 @@
-"""What a lane stage needs to go on: for each lane a few numbers, and no content."""
+"""What a lane stage needs to continue: for each lane a few numbers, and no content."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.core.errors import StateError
+from penstock.core.errors import DataError, StateError
 from penstock.core.given import as_tuple, is_whole
 from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
@@ -18,13 +18,38 @@ from penstock.order.mixed import Mixed
 from penstock.order.protocol import RowOrder
 from penstock.order.zipped import Zipped
 
-#: A lane's place in a stage: the first row of its input that still matters, how many of the rows that come of it and what follows are used,
-#: the stage's own state before that row, and the places in the stages below, each of the same form. Of a stage that takes rows in groups, the state is
-#: how many make one in this lane; None for as many as the plan says, also in states of before 2026-11-24, which so go on as they began.
+#: A `LanePlace` as saved states have it, in JSON: [row, used, state, [places below]].
 Place = list[Any]
+
+#: A lane may be fed so many rows, and two epochs of its own, before one must come out; and never more than so many.
+_PATIENCE_ROWS, _MOST_PATIENCE_ROWS = 10_000, 1_000_000
 
 #: No place is so far.
 _ROWS = 1 << 62
+
+
+class LanePlace(NamedTuple):
+    """A lane's place in a stage.
+
+    row: the first row of its input that is still needed. used: how many of the rows that come of it and what follows are taken already. state: the
+    stage's own before that row; of a stage that takes rows in groups, how many make one in this lane, None for as many as the plan says (as in states of
+    before 2026-11-24, which so continue as they began). below: the places in the stages below.
+    """
+
+    row: int
+    used: int
+    state: Any
+    below: tuple[LanePlace, ...] = ()
+
+    @classmethod
+    def of(cls, saved: Place) -> LanePlace:
+        """The place that a state saved."""
+        row, used, state, below = saved
+        return cls(row, used, state, tuple(map(cls.of, below)))
+
+    def saved(self) -> Place:
+        """As states have it."""
+        return [self.row, self.used, self.state, [place.saved() for place in self.below]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,17 +74,17 @@ class Lanes:
     come next are used already. unlucky: rows fed since one came out.
     """
 
-    def __init__(self, made: Ids, places: Sequence[Place]) -> None:
+    def __init__(self, made: Ids, places: Sequence[LanePlace]) -> None:
         self.made = made.copy()
-        self.fed = np.array([place[0] for place in places], dtype=np.int64)
-        self.left_out = np.array([place[1] for place in places], dtype=np.int64)
+        self.fed = np.array([place.row for place in places], dtype=np.int64)
+        self.left_out = np.array([place.used for place in places], dtype=np.int64)
         if (self.left_out > made).any():  # so many rows would be read to be left out
             raise StateError(
                 f"the state says that {self.left_out.max():,} rows of a lane are used, which has given {made.max():,}; it was changed"
             )
         self.unlucky = np.zeros_like(made)
         self.total_fed = self.total_made = 0
-        self._states = [place[2] for place in places]
+        self._states = [place.state for place in places]
         nothing = np.arange(len(made))
         self._marks: deque[_Mark] = deque([_Mark(nothing, self.made, self.fed, self.left_out, [*self._states])])
 
@@ -81,25 +106,37 @@ class Lanes:
             self._states[one] = state
         return np.where(of >= 0, begins[of], 0), came
 
-    def place(self, lane: int, row: int) -> tuple[int, int, Any]:
-        """How to go on with an output row: the input's row, how many rows that come of it are used, and the state."""
+    def place(self, lane: int, row: int) -> LanePlace:
+        """How to continue with an output row; what is below is not known here."""
         if row >= self.made[lane]:
-            return int(self.fed[lane]), int(row - self.made[lane] + self.left_out[lane]), self._states[lane]
+            return LanePlace(int(self.fed[lane]), int(row - self.made[lane] + self.left_out[lane]), self._states[lane])
         mark = next(mark for mark in reversed(self._marks) if mark.of[lane] >= 0 and mark.first[lane] <= row)
-        return int(mark.row[lane]), int(row - mark.first[lane] + mark.left_out[lane]), mark.states[mark.of[lane]]
+        used = int(row - mark.first[lane] + mark.left_out[lane])
+        return LanePlace(int(mark.row[lane]), used, mark.states[mark.of[lane]])
 
     @property
     def states(self) -> list[Any]:
         """The stage's state in each lane, behind what is used up."""
         return [*self._states]
 
+    def check_luck(self, name: str, epoch_rows: Ids | None) -> None:
+        """DataError where no row comes out of a lane for so long that none may ever do. name: of the stage; epoch_rows: of each lane of its input."""
+        worst = int(self.unlucky.argmax())
+        most = 0 if epoch_rows is None else 2 * int(epoch_rows.max())
+        if self.unlucky[worst] >= min(_MOST_PATIENCE_ROWS, max(_PATIENCE_ROWS, most)):
+            raise DataError(
+                f"{name}: of the last {self.unlucky[worst]:,} rows of lane {worst} none came out, and of all {self.total_fed:,} rows so far "
+                f"{self.total_made:,} did; look at what it does with a batch, and shuffle before it if such rows lie together"
+            )
+
     def go_back(self, row: Ids) -> None:
-        """Goes back to an output row of each lane, from which on what came is made again."""
+        """Returns to an output row of each lane, from which on what came is made again."""
         places = [self.place(lane, at) for lane, at in enumerate(row.tolist())]
         for mark in self._marks:
             mark.of[mark.first > row] = -1
-        self.made, self._states = row.copy(), [place[2] for place in places]
-        self.fed, self.left_out = (np.array([place[at] for place in places], dtype=np.int64) for at in (0, 1))
+        self.made, self._states = row.copy(), [place.state for place in places]
+        self.fed = np.array([place.row for place in places], dtype=np.int64)
+        self.left_out = np.array([place.used for place in places], dtype=np.int64)
 
     def forget_before(self, row: Ids) -> None:
         """Forgets what no output row from these on, one a lane, needs."""
@@ -118,7 +155,7 @@ class Lanes:
 
     @property
     def oldest(self) -> Ids:
-        """The rows of the input that are still needed to say how to go on."""
+        """The rows of the input that are still needed to say how to continue."""
         return self._marks[0].row
 
 

@@ -13,8 +13,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.order.batches import BatchOrder
-from penstock.order.cursor import Position, Work, works
-from penstock.stages.read.begin import Cursor
+from penstock.order.cursor import Cursor, Position, Work, works
 from penstock.stages.read.records import Places
 from penstock.stages.read.upcoming import Upcoming
 from penstock.stages.read.windows import blocks_of
@@ -145,9 +144,9 @@ class Ahead:
         samples = samples[(samples >= 0) & (samples < self._manifest.samples)]
         places = Places(self._manifest)
         if self._order.rows.block_rows_at(self._first_id) == 1 or self._manifest.scattered or not len(samples):
-            shard, offset, length = places.of(samples)
+            ranges = places.of(samples)
         else:
-            first, end, _ = blocks_of(self._order, work.epoch, self._first_id, samples)
-            _, shard, offset, length = places.ranges(first, end)
-        self._storage.read_ahead(self._manifest.stored, shard, offset, length, go_on)
-        return int(length.sum())
+            first, end, _ = blocks_of(self._order.rows, work.epoch, self._first_id, samples)
+            _, ranges = places.of_runs(first, end)
+        self._storage.read_ahead(self._manifest.stored, ranges.shard, ranges.offset, ranges.length, go_on)
+        return ranges.size_bytes

@@ -10,35 +10,17 @@ import numpy as np
 
 from penstock.core import kernels
 from penstock.core.spec import Ids
-from penstock.order.batches import BatchOrder
-from penstock.order.cursor import Work
+from penstock.order.cursor import Cursor, Work
 from penstock.runtime.budget import Budget, ItemBytes, Share
 from penstock.runtime.stage import Columned, Item, Loaded, Part, Planned, SourceRows
-from penstock.stages.read.reader import Reader
-
-
-class Cursor:
-    """Turns work into the ids of its rows: the order's arithmetic for one rank."""
-
-    def __init__(self, order: BatchOrder, rank: int, world_size: int) -> None:
-        self.order, self._rank, self._world_size = order, rank, world_size
-        self.share = order.share(rank, world_size)
-        self.rows_per_step = -(-order.rows_per_step // world_size)
-
-    def ids(self, work: Work, threads: int = 1) -> Ids:
-        """The ids of this rank's rows."""
-        return self.order.ids(work.epoch, work.step, work.steps, self._rank, self._world_size, threads)
-
-    def draws(self, work: Work, threads: int = 1) -> Ids | None:
-        """The draws of the same rows; None where all are the epoch."""
-        return self.order.draws(work.epoch, work.step, work.steps, self._rank, self._world_size, threads)
+from penstock.stages.read.reader import AnyReader
 
 
 class Begin:
     """Plans items, in the order of their work: what each of the sources has to read, and the memory for it."""
 
     def __init__(
-        self, cursor: Cursor, readers: Sequence[Reader], first_ids: Ids, budget: Budget, item_bytes: ItemBytes
+        self, cursor: Cursor, readers: Sequence[AnyReader], first_ids: Ids, budget: Budget, item_bytes: ItemBytes
     ) -> None:
         self._cursor, self._readers, self._first_ids = cursor, readers, first_ids
         self._budget, self._item_bytes = budget, item_bytes
@@ -51,14 +33,14 @@ class Begin:
             return self._unplanned(work)
         with self._budget.turn(work):
             item = self._item(work)
-            needs = [self._readers[rows.source].plan(item, rows) for rows in item.parts]
-            known = [need.record_bytes for need in needs]
+            planned = [self._readers[rows.source].plan(item, rows) for rows in item.parts]
+            known = [needs.record_bytes for needs, _ in planned]
             record_bytes = None if None in known else sum(cast("list[int]", known))
-            block_bytes = sum(need.block_bytes for need in needs)
+            block_bytes = sum(needs.block_bytes for needs, _ in planned)
             asked_bytes = self._item_bytes(item.rows, record_bytes)
             item.share = self._budget.admit(work, block_bytes=block_bytes, asked_bytes=asked_bytes)
-            for rows in item.parts:
-                self._readers[rows.source].open(rows)
+            for rows, (_, plan) in zip(item.parts, planned, strict=True):
+                rows.held = self._readers[rows.source].open(item, rows, plan)
             self._budget.trim()
         return item
 
@@ -113,7 +95,7 @@ class Begin:
 
 
 def split(ids: Ids, first_ids: Ids, always: Sequence[bool]) -> list[SourceRows]:
-    """The rows of each reader that has some, or that `always` wants to hear of an item."""
+    """The rows of each reader that has some. always: which readers are included even without rows."""
     if len(first_ids) == 2:  # one reader
         return [SourceRows(0, None, ids)]
     places, samples, edges = kernels.divide_rows(ids, first_ids)
@@ -123,18 +105,18 @@ def split(ids: Ids, first_ids: Ids, always: Sequence[bool]) -> list[SourceRows]:
     return [SourceRows(number, places[mine], samples[mine]) for number, mine in parts]
 
 
-def read_with(readers: Sequence[Reader]) -> Callable[[Planned], Loaded]:
+def read_with(readers: Sequence[AnyReader]) -> Callable[[Planned], Loaded]:
     """A stage that reads what was planned."""
 
     def read(item: Planned) -> Loaded:
         for rows in item.parts:
-            readers[rows.source].read(rows)
+            rows.held = readers[rows.source].read(rows, rows.held)
         return item.to(Loaded, parts=item.parts)
 
     return read
 
 
-def columns_with(readers: Sequence[Reader], sources: Sequence[tuple[int, int]]) -> Callable[[Item], Columned]:
+def columns_with(readers: Sequence[AnyReader], sources: Sequence[tuple[int, int]]) -> Callable[[Item], Columned]:
     """A stage that makes columns of what was read; each reader reads the sources [low, high)."""
 
     def columns(item: Item) -> Columned:
@@ -142,9 +124,9 @@ def columns_with(readers: Sequence[Reader], sources: Sequence[tuple[int, int]]) 
         for rows in cast("Loaded | Planned", item).parts:
             if len(rows.samples):
                 reader = readers[rows.source]
-                made = reader.columns(item, rows)
+                made = reader.columns(item, rows, rows.held)
                 parts.append(Part(sources[rows.source], rows.at, made, dict(reader.spec), rows.ids))
-            rows.held = None  # what columns do not look into is free
+            rows.held = None  # releases the records, but for what columns look into
         return item.to(Columned, parts=parts)
 
     return columns

@@ -15,13 +15,39 @@ from penstock.core.spec import Columns, Ids
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.protocol import BlockSource
 from penstock.source.tables.mapped_shards import check_whole
-from penstock.stages.read.reader import Needs, Reading
+from penstock.stages.read.reader import Needs, Picks, Reading
 from penstock.stages.read.windows import Needed, OpenWindows
 
 #: Blocks that are loaded at once: libraries decode without the interpreter's lock, and stores answer several requests.
 _TOGETHER = 8
-#: So many tasks at least are made of many blocks for each of these threads.
+#: Tasks that each of these threads gets, at least, where blocks are many.
 _ROUNDS = 4
+
+
+class BlockLoader:
+    """Loads blocks of a source, several at once. row_bytes: of a row, as far as is known: of what was loaded lately."""
+
+    def __init__(self, source: BlockSource, row_bytes: int, threads: int) -> None:
+        self._source, self.row_bytes, self._threads = source, row_bytes, threads
+
+    def load(self, first: Ids, end: Ids) -> list[Rows]:
+        """The blocks that begin and end at these samples."""
+        if not len(first):
+            return []
+        spans = list(zip(first.tolist(), (end - first).tolist(), strict=True))
+        # Of many small blocks, handing each over would take longer than loading it.
+        some = max(1, len(spans) // (_TOGETHER * _ROUNDS))
+        tasks = [spans[begin : begin + some] for begin in range(0, len(spans), some)]
+        loaded = self._some(spans) if len(spans) == 1 else self._at_once(tasks)
+        self.row_bytes = -(-sum(block.nbytes for block in loaded) // int((end - first).sum()))
+        return loaded
+
+    def _at_once(self, tasks: Sequence[Sequence[tuple[int, int]]]) -> list[Rows]:
+        with ThreadPoolExecutor(min(_TOGETHER, len(tasks)), thread_name_prefix="penstock-load") as threads:
+            return [block for blocks in threads.map(carried(self._some), tasks) for block in blocks]
+
+    def _some(self, spans: Sequence[tuple[int, int]]) -> list[Rows]:
+        return [load_block(self._source, first, rows, threads=self._threads) for first, rows in spans]
 
 
 class Blocks:
@@ -33,64 +59,37 @@ class Blocks:
 
     def __init__(self, reading: Reading, source: BlockSource) -> None:
         self._reading, self._source, self.spec = reading, source, source.spec
-        ranks = reading.where.rank, reading.where.world_size
-        self._windows = OpenWindows[Rows](reading.order, ranks, reading.first_id)
-        self._row_bytes = reading.row_bytes  # of what was loaded lately, once that is known
+        self._windows = OpenWindows[Rows](reading.cursor, reading.first_id)
+        self._loader = BlockLoader(source, reading.row_bytes, reading.budget.cpus)
 
-    def plan(self, item: Item, rows: SourceRows) -> Needs:
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, Needed]:
         """The blocks that are not open yet."""
         needed = self._windows.needed(item, rows)
-        rows.held = item, needed
-        return Needs(int((needed.end - needed.first)[needed.new].sum()) * self._row_bytes)
+        return Needs(int((needed.end - needed.first)[needed.new].sum()) * self._loader.row_bytes), needed
 
-    def open(self, rows: SourceRows) -> None:
+    def open(self, item: Item, rows: SourceRows, plan: Needed) -> Picks:
         """Loads them."""
-        needed: Needed
-        item, needed = rows.held
-        opened = self._windows.open(item, needed, self._open)
-        rows.held = opened.pieces, opened.which, rows.samples - opened.first[opened.which]
+        opened = self._windows.open(item, plan, self._load)
+        return Picks(opened.pieces, opened.which, rows.samples - opened.first[opened.which])
 
-    def _open(self, first: Ids, end: Ids) -> Sequence[Rows]:
-        loaded = self.load(first, end)
-        sizes = [piece.nbytes for piece in loaded]
-        for piece, size_bytes in zip(loaded, sizes, strict=True):
-            self._reading.budget.keep(piece, size_bytes)
-        self._row_bytes = -(-sum(sizes) // int((end - first).sum()))
+    def _load(self, first: Ids, end: Ids) -> Sequence[Rows]:
+        loaded = self._loader.load(first, end)
+        for block in loaded:
+            self._reading.budget.keep(block, block.nbytes)
         return loaded
 
-    def load(self, first: Ids, end: Ids) -> list[Rows]:
-        """The blocks that begin and end at these samples, several at once."""
-        spans = list(zip(first.tolist(), (end - first).tolist(), strict=True))
-        if len(spans) < 2:
-            return [self.load_one(*span) for span in spans]
-        some = max(
-            1, len(spans) // (_TOGETHER * _ROUNDS)
-        )  # of many small blocks, handing each over would take longer than loading it
-        tasks = [spans[first : first + some] for first in range(0, len(spans), some)]
-        with ThreadPoolExecutor(min(_TOGETHER, len(tasks)), thread_name_prefix="penstock-load") as threads:
-            loaded = threads.map(carried(self._load_some), tasks)
-            return [block for blocks in loaded for block in blocks]
-
-    def _load_some(self, spans: Sequence[tuple[int, int]]) -> list[Rows]:
-        return [self.load_one(*span) for span in spans]
-
-    def load_one(self, first: int, rows: int) -> Rows:
-        """A block."""
-        return load_block(self._source, first, rows, threads=self._reading.budget.cpus)
-
-    def read(self, rows: SourceRows) -> None:
+    def read(self, rows: SourceRows, opened: Picks) -> Picks:
         """All is loaded."""
+        return opened
 
-    def columns(self, item: Item, rows: SourceRows) -> Columns:
+    def columns(self, item: Item, rows: SourceRows, held: Picks) -> Columns:
         """Picks the rows out of the blocks."""
-        return pick_rows(self._reading, self._source, rows)
+        return pick_rows(self._reading, self._source, held)
 
 
-def pick_rows(reading: Reading, source: BlockSource, rows: SourceRows) -> Columns:
-    """The columns of rows that `rows.held` says where to find: tables, which of them, and in which row."""
-    pieces: tuple[Rows, ...]
-    pieces, which, row = rows.held
-    columns = pick(pieces, which, row, source.spec, reading.allocate, threads=reading.budget.cpus)
+def pick_rows(reading: Reading, source: BlockSource, held: Picks) -> Columns:
+    """The columns of rows of loaded tables; DataError where their file lost bytes meanwhile."""
+    columns = pick(held.pieces, held.which, held.row, source.spec, reading.allocate, threads=reading.budget.cpus)
     check_whole(source.manifest.shards)
     return columns
 

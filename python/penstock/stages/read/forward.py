@@ -12,14 +12,15 @@ from penstock.core.distinct import distinct
 from penstock.core.rows import Rows
 from penstock.core.spec import Columns, Ids
 from penstock.inputs.forward import STREAM_ROWS
-from penstock.order.batches import NEVER
+from penstock.order.cursor import Work
+from penstock.order.protocol import NEVER, is_open
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.protocol import BlockSource
 from penstock.stages.read.blocks import load_block, pick_rows
 from penstock.stages.read.parts import taken
-from penstock.stages.read.reader import Needs, Reading
+from penstock.stages.read.reader import Needs, Picks, Reading
 
-#: Rows for which it is looked at once whether they are to come.
+#: Rows of which it is computed at once which are to come.
 _LOOK_ROWS = 1 << 20
 
 
@@ -54,7 +55,7 @@ class _Held:
 
     def is_open(self, next_rows: Ids) -> npt.NDArray[np.bool_]:
         """Which are to come, by the next row of every lane."""
-        return np.asarray(self.end > np.where(self.lane < 0, next_rows.min(), next_rows[self.lane]))
+        return is_open(next_rows, self.lane, self.end)
 
     def find(self, number: Ids) -> Ids:
         """Where some rows stand among them; whatever for those that are not there."""
@@ -65,6 +66,14 @@ class _Held:
         if not len(self.number):
             return np.zeros(len(number), dtype=bool)
         return np.asarray(self.number[self.find(number)] == number)
+
+
+@dataclass(frozen=True, eq=False)
+class _Coming:
+    """The numbers of an item's rows, and all rows of the pieces that must be loaded for them which this rank will take."""
+
+    number: Ids
+    new: _Held
 
 
 class Forward:
@@ -81,38 +90,34 @@ class Forward:
         self._reading, self._source, self.spec = reading, source, source.spec
         self._samples = source.manifest.samples
         self._pieces_a_pass = -(-self._samples // STREAM_ROWS)
-        self._ranks = reading.where.rank, reading.where.world_size
         self._row_bytes = reading.row_bytes
         self._epoch = -1
         self._close()
 
     def _close(self) -> None:
-        self._next: int | None = None  # the piece from which on nothing was looked at
+        self._next: int | None = None  # the first piece of which nothing is known yet
         self._pieces: dict[int, Rows] = {}
-        self._cut: tuple[int, int] | None = (
-            None  # the piece behind some of whose rows nothing could be drawn, and how many these are
-        )
+        #: The piece behind some of whose rows nothing could be drawn, and how many these are.
+        self._cut: tuple[int, int] | None = None
         self._held = _Held.none()
 
-    def plan(self, item: Item, rows: SourceRows) -> Needs:
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, _Coming]:
         """The pieces that must be loaded, up to the last of the rows."""
         draws = item.find_draws()
         if item.epoch != self._epoch:
             self._begin_epoch(item.epoch, goes_on=draws is not None)
         if not len(rows.samples):
-            rows.held = item, rows.samples, _Held.none()
-            return Needs()
+            return Needs(), _Coming(rows.samples, _Held.none())
         passes = item.epoch if draws is None else draws if rows.at is None else draws[rows.at]
         number = (passes * self._pieces_a_pass) * STREAM_ROWS + rows.samples
         first, last = int(number.min()) // STREAM_ROWS, int(number.max()) // STREAM_ROWS
         begin = first // self._pieces_a_pass * self._pieces_a_pass if self._next is None else self._next
-        before, new = self._reading.order.next_rows(item.step, *self._ranks), _Held.none()
+        before, new = self._reading.cursor.next_rows(item.work), _Held.none()
         for some in self._in_passes(begin, last + 1):
             new = new.joined(self._coming(some, item.epoch, before))
         self._next = max(begin, last + 1)
         new = self._with_padding(number, new)
-        rows.held = item, number, new
-        return Needs(len(new.number) * self._row_bytes)
+        return Needs(len(new.number) * self._row_bytes), _Coming(number, new)
 
     def _begin_epoch(self, epoch: int, *, goes_on: bool) -> None:
         """Nothing stays from one epoch to the next, unless the next one goes on in the same pass."""
@@ -120,7 +125,7 @@ class Forward:
         if not goes_on:
             self._close()
             return
-        coming = self._coming(self._held.number, epoch, self._reading.order.next_rows(0, *self._ranks))
+        coming = self._coming(self._held.number, epoch, self._reading.cursor.next_rows(Work(epoch, 0, 0)))
         row = self._held.row[self._held.find(coming.number)] if len(coming.number) else coming.row
         self._held = _Held(coming.number, coming.lane, coming.end, row)
 
@@ -139,7 +144,7 @@ class Forward:
             return _Held.none()
         ids = number % (self._pieces_a_pass * STREAM_ROWS) + self._reading.first_id
         after = np.where(mine, next_rows, next_rows.min())
-        lane, first, end = self._reading.order.rows.windows(epoch, ids, after)
+        lane, first, end = self._reading.cursor.order.rows.windows(epoch, ids, after)
         found = _Held(number, lane, end, number % STREAM_ROWS)
         return found.of((first < end) & found.is_open(next_rows))
 
@@ -151,9 +156,9 @@ class Forward:
         done = np.zeros_like(again)
         return new.joined(_Held(again, done - 1, done, again % STREAM_ROWS))
 
-    def open(self, rows: SourceRows) -> None:
+    def open(self, item: Item, rows: SourceRows, plan: _Coming) -> Picks:
         """Loads them, and drops the rows that are to come no more."""
-        item, number, new = rows.held
+        number, new = plan.number, plan.new
         edges = np.flatnonzero(np.diff(new.piece, prepend=-1, append=-1))
         for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             new.row[low:high] = self._load(int(new.piece[low]), new.row[low:high])
@@ -161,12 +166,13 @@ class Forward:
         self._check_drawn(number)
         at = self._held.find(number)
         piece, which = distinct(number // STREAM_ROWS)
-        rows.held = tuple(self._pieces[one] for one in piece.tolist()), which, self._held.row[at]
-        stay = self._held.is_open(self._reading.order.next_rows(item.step + item.steps, *self._ranks))
+        picks = Picks(tuple(self._pieces[one] for one in piece.tolist()), which, self._held.row[at])
+        stay = self._held.is_open(self._reading.cursor.next_rows(item.work, after=True))
         if not stay.all():
             self._held = self._held.of(stay)
             left = {*distinct(self._held.piece)[0].tolist()}
             self._pieces = {number: piece for number, piece in self._pieces.items() if number in left}
+        return picks
 
     def _load(self, number: int, wanted: Ids) -> Ids:
         """Loads a piece, of which only the rows that are wanted stay if they are less than half; which rows of it they are then."""
@@ -192,9 +198,10 @@ class Forward:
         if int(number.max()) >= piece * STREAM_ROWS + rows:
             self._source.load(piece % self._pieces_a_pass * STREAM_ROWS + rows, 1)
 
-    def read(self, rows: SourceRows) -> None:
+    def read(self, rows: SourceRows, opened: Picks) -> Picks:
         """All is loaded."""
+        return opened
 
-    def columns(self, item: Item, rows: SourceRows) -> Columns:
+    def columns(self, item: Item, rows: SourceRows, held: Picks) -> Columns:
         """Picks the rows out of the pieces."""
-        return pick_rows(self._reading, self._source, rows)
+        return pick_rows(self._reading, self._source, held)

@@ -9,13 +9,12 @@ from penstock.core import kernels
 from penstock.core.global_generators import set_draw_key
 from penstock.core.rows import bytes_of
 from penstock.core.spec import Columns, Spans, Spec
-from penstock.order.cursor import Work
+from penstock.order.cursor import Cursor, Work
 from penstock.order.keys import SOURCE_KEY
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Columned, Item, Part, SourceRows
 from penstock.source.protocol import Source, StepSource
-from penstock.stages.read.begin import Cursor
 from penstock.stages.read.parse import parse
 from penstock.stages.read.reader import Needs, Reading
 
@@ -35,22 +34,25 @@ class Memory:
         """The source's columns."""
         return self._source.spec
 
-    def plan(self, item: Item, rows: SourceRows) -> Needs:
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, None]:
         """Nothing is needed."""
-        return Needs()
+        return Needs(), None
 
-    def open(self, rows: SourceRows) -> None:
+    def open(self, item: Item, rows: SourceRows, plan: None) -> None:
         """Nothing is opened."""
 
-    def read(self, rows: SourceRows) -> None:
+    def read(self, rows: SourceRows, opened: None) -> None:
         """Nothing is read."""
 
-    def columns(self, item: Item, rows: SourceRows) -> Columns:
-        """The source's columns, parsed from the records where there are any."""
+    def columns(self, item: Item, rows: SourceRows, held: None) -> Columns:
+        """The source's columns."""
+        return self.parsed(item, rows, None)
+
+    def parsed(self, item: Item, rows: SourceRows, records: Spans | None) -> Columns:
+        """The columns of records; None where the rows lie in memory."""
         reading = self._reading
         words = [reading.seed, item.epoch, SOURCE_KEY]
         set_draw_key(kernels.mix([*words, reading.number] if reading.number else words))
-        records = rows.held if isinstance(rows.held, Spans) else None
         return parse(self._source, rows.samples, records, reading.allocate, threads=reading.budget.cpus)
 
 
@@ -64,7 +66,7 @@ class GatherSteps:
         """An item with its columns; None where the steps are not full, or ids are not samples."""
         order, share = self._cursor.order, self._cursor.share
         native = order.rows.native(work.epoch)
-        if native is None or work.step + work.steps > order.even_steps:
+        if native is None or work.asked is not None or work.step + work.steps > order.even_steps:
             return None
         rows = share[1] - share[0]
         columns = self._source.gather_steps(
@@ -90,7 +92,7 @@ class GatherMixed:
         """An item with its columns; None where the steps are not full, or datasets are not mixed as they lie."""
         order, share = self._cursor.order, self._cursor.share
         native = order.rows.native_epochs()
-        if not isinstance(native, kernels.MixedOrder) or not native.is_plain:
+        if not isinstance(native, kernels.MixedOrder) or not native.is_plain or work.asked is not None:
             return None
         if work.step + work.steps > order.even_steps:
             return None

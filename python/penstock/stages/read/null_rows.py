@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic
 
 from penstock.core.errors import DataError, RowError
 from penstock.core.spec import Columns, Ids, Spec
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.nulls import stored
-from penstock.stages.read.reader import Needs, Reader
+from penstock.stages.read.reader import HeldT, Needs, OpenedT, PlanT, Reader
 
 
-class NullRows:
+class NullRows(Generic[PlanT, OpenedT, HeldT]):
     """See `reader.Reader`. stored: the reader of what the source has."""
 
-    def __init__(self, stored: Reader, source: Any) -> None:
+    def __init__(self, stored: Reader[PlanT, OpenedT, HeldT], source: Any) -> None:
         self.stored, self._source = stored, source
         self.in_order, self.plans = stored.in_order, stored.plans
         self.threads, self.kind = stored.threads, stored.kind
@@ -25,22 +25,21 @@ class NullRows:
         spec: Spec = self._source.spec
         return spec
 
-    def plan(self, item: Item, rows: SourceRows) -> Needs:
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, PlanT]:
         """As of what the source has."""
         return self.stored.plan(item, rows)
 
-    def open(self, rows: SourceRows) -> None:
+    def open(self, item: Item, rows: SourceRows, plan: PlanT) -> OpenedT:
         """As of what the source has."""
-        self.stored.open(rows)
+        return self.stored.open(item, rows, plan)
 
-    def read(self, rows: SourceRows) -> None:
+    def read(self, rows: SourceRows, opened: OpenedT) -> HeldT:
         """As of what the source has."""
-        self.stored.read(rows)
+        return self.stored.read(rows, opened)
 
-    def columns(self, item: Item, rows: SourceRows) -> Columns:
+    def columns(self, item: Item, rows: SourceRows, held: HeldT) -> Columns:
         """The rows' columns; DataError, with file and record, for a null where none may be."""
-        samples = rows.samples
-        return self.applied(self.stored.columns(item, rows), samples)
+        return self.applied(self.stored.columns(item, rows, held), rows.samples)
 
     def applied(self, columns: Columns, samples: Ids) -> Columns:
         """Columns of samples with the rule applied; the error of the first bad row has those of the others."""

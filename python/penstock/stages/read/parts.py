@@ -15,7 +15,7 @@ from penstock.core.rows import Rows
 from penstock.core.spec import Columns, Ids
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.protocol import PartSource
-from penstock.stages.read.reader import Needs, Reading
+from penstock.stages.read.reader import Needs, Picks, Reading
 
 #: Parts that are made at once, as many as blocks are loaded at once.
 _TOGETHER = 8
@@ -35,14 +35,14 @@ class Parts:
         self._first_row = np.concatenate([*firsts, begins[-1:]])
         self.threads = min(2, reading.budget.cpus)
 
-    def plan(self, item: Item, rows: SourceRows) -> Needs:
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, None]:
         """Nothing is needed besides what the sources keep."""
-        return Needs()
+        return Needs(), None
 
-    def open(self, rows: SourceRows) -> None:
+    def open(self, item: Item, rows: SourceRows, plan: None) -> None:
         """Nothing is opened."""
 
-    def read(self, rows: SourceRows) -> None:
+    def read(self, rows: SourceRows, opened: None) -> Picks:
         """Finds the rows: of parts that do not stay where they are, only these are held."""
         number = np.searchsorted(self._first_row, rows.samples, side="right") - 1
         row = rows.samples - self._first_row[number]
@@ -55,10 +55,10 @@ class Parts:
             mine = np.flatnonzero(which == place)
             pieces.append(taken(part, row[mine]))
             row[mine] = np.arange(len(mine))
-        rows.held = tuple(pieces), which, row
+        return Picks(tuple(pieces), which, row)
 
     def _found(self, needed: Ids) -> list[tuple[Rows, bool]]:
-        """Parts, several of those that are not at hand at once, and whether each stays where it is."""
+        """Parts, several at once of those that are not available, and whether each stays where it is."""
         parts = [self._parts[number] for number in needed.tolist()]
         missing = [(source, number) for source, number in parts if not source.has_part(number)]
         if len(missing) > 1:
@@ -66,11 +66,11 @@ class Parts:
                 list(threads.map(carried(_part), *zip(*missing, strict=True)))
         return [source.part(number) for source, number in parts]
 
-    def columns(self, item: Item, rows: SourceRows) -> Columns:
+    def columns(self, item: Item, rows: SourceRows, held: Picks) -> Columns:
         """Picks the rows."""
-        pieces: tuple[Rows, ...]
-        pieces, which, row = rows.held
-        return pick(pieces, which, row, self.spec, self._reading.allocate, threads=self._reading.budget.cpus)
+        return pick(
+            held.pieces, held.which, held.row, self.spec, self._reading.allocate, threads=self._reading.budget.cpus
+        )
 
 
 def taken(part: Rows, rows: Ids) -> Rows:

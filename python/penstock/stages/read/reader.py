@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from penstock.core.spec import Columns, Field, Spec
-from penstock.order.batches import BatchOrder
+from penstock.core.byte_ranges import FileRanges
+from penstock.core.rows import Rows
+from penstock.core.spec import Bytes, Columns, Field, Ids, Spec
+from penstock.order.cursor import Cursor
 from penstock.plan.nodes import Read
-from penstock.resolve.ordering import Where
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Item, SourceRows
@@ -20,6 +20,15 @@ class Needs(NamedTuple):
 
     block_bytes: int = 0
     record_bytes: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Picks:
+    """Where rows lie in tables: row i is row `row[i]` of `pieces[which[i]]`."""
+
+    pieces: tuple[Rows, ...]
+    which: Ids
+    row: Ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +42,7 @@ class Reading:
     leaf: Read
     number: int
     first_id: int
-    order: BatchOrder
-    where: Where
+    cursor: Cursor
     seed: int
     reads_at_once: int
     slots: Slots
@@ -49,21 +57,29 @@ class Reading:
     @property
     def block_rows(self) -> int:
         """How many of the source's rows are read together; 1 where each is read by itself."""
-        return self.order.rows.block_rows_at(self.first_id)
+        return self.cursor.order.rows.block_rows_at(self.first_id)
 
-    @property
-    def read(self) -> Any:
-        """Reads byte ranges of the source's files: (shard, offset, length, out, at)."""
-        return partial(self.leaf.opened.read_ranges, self.leaf.opened.source.manifest.stored)
+    def read(self, ranges: FileRanges, out: Bytes) -> None:
+        """Reads byte ranges of the source's files to their places."""
+        self.leaf.opened.read_ranges.fill(self.leaf.opened.source.manifest.stored, ranges, out)
 
 
-class Reader(Protocol):
+PlanT = TypeVar("PlanT")
+OpenedT = TypeVar("OpenedT")
+HeldT = TypeVar("HeldT")
+
+
+class Reader(Protocol[PlanT, OpenedT, HeldT]):
     """How rows of one source are reached; there is one for each `source.protocol.Access`.
 
-    First `plan`, which says what is needed; when there is room for it `open`, which takes the memory; then `read`, then `columns`. Each leaves
-    what it made in `rows.held`. in_order: one thread plans and opens, in the order of the work, since blocks stay open. plans: whether
-    `plan` finds anything out; else no reader's `plan` is called in the order of the work. threads: that read at once. kind: whether the
-    last step is named "parse" or "gather".
+    Each step makes what the next one gets, and its types are the reader's own:
+
+        plan ──► Needs, PlanT ──► open ──► OpenedT ──► read ──► HeldT ──► columns
+        what is needed            takes the memory     fills it            makes columns of it
+
+    `open` follows when there is room for what `plan` found. in_order: one thread plans and opens, in the order of the work, since blocks stay open.
+    plans: whether `plan` finds anything out; where no reader's does, neither `plan` nor `open` is called, and `read` gets None. threads: that read at once.
+    kind: whether the last step is named "parse" or "gather".
     """
 
     in_order: bool
@@ -75,14 +91,18 @@ class Reader(Protocol):
     def spec(self) -> Spec:
         """The columns that it makes."""
 
-    def plan(self, item: Item, rows: SourceRows) -> Needs:
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, PlanT]:
         """What the rows need; takes no memory yet."""
 
-    def open(self, rows: SourceRows) -> None:
+    def open(self, item: Item, rows: SourceRows, plan: PlanT) -> OpenedT:
         """Takes the memory."""
 
-    def read(self, rows: SourceRows) -> None:
+    def read(self, rows: SourceRows, opened: OpenedT) -> HeldT:
         """Reads."""
 
-    def columns(self, item: Item, rows: SourceRows) -> Columns:
+    def columns(self, item: Item, rows: SourceRows, held: HeldT) -> Columns:
         """The rows' columns, those of the source's spec."""
+
+
+#: A reader of whatever kind. What it makes of an item's rows goes to nobody but itself.
+AnyReader: TypeAlias = Reader[Any, Any, Any]

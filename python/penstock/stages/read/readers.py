@@ -12,26 +12,26 @@ from penstock.stages.read.forward import Forward
 from penstock.stages.read.memory import Memory
 from penstock.stages.read.null_rows import NullRows
 from penstock.stages.read.parts import Parts
-from penstock.stages.read.reader import Reader, Reading
+from penstock.stages.read.reader import AnyReader, Reading
 from penstock.stages.read.records import SingleRecords, WindowedRecords
 from penstock.stages.read.single_rows import SingleRows
 
 
-def _records(reading: Reading, source: Any) -> Reader:
+def _records(reading: Reading, source: Any) -> AnyReader:
     is_single = reading.block_rows == 1 or source.manifest.scattered
     return (SingleRecords if is_single else WindowedRecords)(reading, source, reading.read)
 
 
-def _parts(reading: Reading, source: Any) -> Reader:
+def _parts(reading: Reading, source: Any) -> AnyReader:
     return Parts(reading, source) if reading.block_rows == 1 or source.stays_in_memory else Blocks(reading, source)
 
 
-def _blocks(reading: Reading, source: Any) -> Reader:
+def _blocks(reading: Reading, source: Any) -> AnyReader:
     return SingleRows(reading, source) if reading.block_rows == 1 else Blocks(reading, source)
 
 
 #: A reader for each way to reach a source's rows.
-READERS: dict[Access, Callable[[Reading, Any], Reader]] = {
+READERS: dict[Access, Callable[[Reading, Any], AnyReader]] = {
     Access.RECORDS: _records,
     Access.MEMORY: Memory,
     Access.BLOCKS: _blocks,
@@ -40,7 +40,7 @@ READERS: dict[Access, Callable[[Reading, Any], Reader]] = {
 }
 
 
-def reader_of(reading: Reading) -> Reader:
+def reader_of(reading: Reading) -> AnyReader:
     """The reader of a source."""
     source = reading.leaf.opened.source
     reader = READERS[source.access](reading, stored(source))

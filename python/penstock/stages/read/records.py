@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.byte_ranges import ByteRanges, FileRanges
 from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
 from penstock.runtime.slots import Slots, room_of
 from penstock.runtime.stage import Item, SourceRows
@@ -24,9 +25,8 @@ from penstock.stages.read.memory import Memory
 from penstock.stages.read.reader import Needs, Reading
 from penstock.stages.read.windows import Needed, Opened, OpenWindows
 
-#: Reads byte ranges of shards into a buffer: (shard, offset, length, out, at).
-Read = Callable[[Ids, Ids, Ids, Bytes, Ids], None]
-
+#: Reads byte ranges of a source's files into a buffer.
+Read = Callable[[FileRanges, Bytes], None]
 
 #: Bytes of blocks that share a buffer, at most and at least; its memory is free when the last of them is.
 _BUFFER_BYTES, _FEWEST_BUFFER_BYTES = 16 << 20, 1 << 20
@@ -41,13 +41,12 @@ class Places:
     def __init__(self, manifest: Any) -> None:
         self._manifest = manifest
 
-    def of(self, samples: Ids) -> tuple[Ids, Ids, Ids]:
-        """Shard, offset and length (int64) of each record."""
-        shard, offset, length = self._manifest.extents(samples)
-        return shard, offset, length
+    def of(self, samples: Ids) -> FileRanges:
+        """The byte range of each record."""
+        return FileRanges.one_by_one(*self._manifest.extents(samples))
 
-    def ranges(self, first: Ids, end: Ids) -> tuple[Ids, Ids, Ids, Ids]:
-        """Byte ranges of runs of records [first[i], end[i]): the run's number i, shard, offset, length; one range a shard."""
+    def of_runs(self, first: Ids, end: Ids) -> tuple[Ids, FileRanges]:
+        """Byte ranges of runs of records [first[i], end[i]), one a shard, and the number i of each range's run."""
         owner = np.arange(len(first))
         while True:
             shard = self._manifest.shard_of(first)
@@ -58,24 +57,29 @@ class Places:
             owner = np.append(owner, owner[over])
             first, end = np.append(first, cut[over]), np.append(cut, end[over])
         turn = np.lexsort((first, owner))
-        shard, offset, _ = self.of(first[turn])
-        _, last_offset, last_length = self.of(end[turn] - 1)
-        return owner[turn], shard, offset, last_offset + last_length - offset
+        shard, offset, _ = self._manifest.extents(first[turn])
+        _, last_offset, last_length = self._manifest.extents(end[turn] - 1)
+        return owner[turn], FileRanges.one_by_one(shard, offset, last_offset + last_length - offset)
 
 
-def fill(read: Read, ranges: tuple[Ids, Ids, Ids], buffer: Bytes) -> Spans:
+def fill(read: Read, ranges: FileRanges, buffer: Bytes) -> Spans:
     """Reads records, each by its own range, into one buffer that has room for all of them."""
-    shard, offset, length = ranges
-    at = np.cumsum(length) - length
-    read(shard, offset, length, buffer, at)
-    return Spans((buffer,), np.zeros(len(at), dtype=np.int64), at, length)
+    read(ranges, buffer)
+    return Spans((buffer,), np.zeros(len(ranges), dtype=np.int64), ranges.at, ranges.length)
 
 
 def read_records(source: Source, read: ByteRanges, samples: Ids, slots: Slots) -> Spans:
     """The records of some samples."""
     ranges = Places(source.manifest).of(samples)
-    stored = source.manifest.stored
-    return fill(lambda *where: read(stored, *where), ranges, slots.take(int(ranges[2].sum())))
+    return fill(partial(read.fill, source.manifest.stored), ranges, slots.take(ranges.size_bytes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Room:
+    """Where an item's records lie, and a buffer with room for them."""
+
+    ranges: FileRanges
+    buffer: Bytes
 
 
 class SingleRecords:
@@ -94,23 +98,36 @@ class SingleRecords:
         """The source's columns."""
         return self._parse.spec
 
-    def plan(self, item: Item, rows: SourceRows) -> Needs:
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, FileRanges]:
         """Where the records lie."""
         ranges = self._places.of(rows.samples)
-        rows.held, size = ranges, int(ranges[2].sum())
-        return Needs(room_of(size), size)
+        size_bytes = ranges.size_bytes
+        return Needs(room_of(size_bytes), size_bytes), ranges
 
-    def open(self, rows: SourceRows) -> None:
+    def open(self, item: Item, rows: SourceRows, plan: FileRanges) -> _Room:
         """Takes a buffer for them."""
-        rows.held = rows.held, self._reading.budget.take(self._reading.record_slots, int(rows.held[2].sum()))
+        return _Room(plan, self._reading.budget.take(self._reading.record_slots, plan.size_bytes))
 
-    def read(self, rows: SourceRows) -> None:
+    def read(self, rows: SourceRows, opened: _Room) -> Spans:
         """Fills it."""
-        rows.held = fill(self._read, *rows.held)
+        return fill(self._read, opened.ranges, opened.buffer)
 
-    def columns(self, item: Item, rows: SourceRows) -> Columns:
+    def columns(self, item: Item, rows: SourceRows, held: Spans) -> Columns:
         """Parses the records."""
-        return self._parse.columns(item, rows)
+        return self._parse.parsed(item, rows, held)
+
+
+@dataclass(frozen=True, eq=False)
+class _NewBlocks:
+    """The blocks of an item, and what must be read of those that are not open.
+
+    ranges: of the new ones; block i has the ranges edges[i] … edges[i + 1] - 1. buffers: the first of the blocks of each buffer, and how many blocks there are.
+    """
+
+    needed: Needed
+    ranges: FileRanges
+    edges: Ids
+    buffers: list[int]
 
 
 class WindowedRecords:
@@ -125,9 +142,9 @@ class WindowedRecords:
 
     def __init__(self, reading: Reading, source: Source, read: Read, begins: Ids = _ONE_SOURCE) -> None:
         self._reading, self._parse = reading, Memory(reading, source)
-        self._places, self._read, self._begins = Places(source.manifest), read, begins
-        ranks = reading.where.rank, reading.where.world_size
-        self._windows = OpenWindows[_Piece](reading.order, ranks, reading.first_id)
+        self._manifest, self._read, self._begins = source.manifest, read, begins
+        self._places = Places(source.manifest)
+        self._windows = OpenWindows[_Piece](reading.cursor, reading.first_id)
         self._buffer_bytes = max(_FEWEST_BUFFER_BYTES, min(_BUFFER_BYTES, reading.budget.limit_bytes // _BUFFERS))
         self._buffers = 0
         self.threads = reading.reads_at_once
@@ -137,27 +154,25 @@ class WindowedRecords:
         """The source's columns."""
         return self._parse.spec
 
-    def plan(self, item: Item, rows: SourceRows) -> Needs:
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, _NewBlocks]:
         """The blocks that are not open yet, where they lie, and the buffers for them."""
         needed = self._windows.needed(item, rows)
-        first = needed.first[needed.new]
-        owner, *ranges = self._places.ranges(first, needed.end[needed.new]) if len(first) else [first] * 4
-        parts = np.searchsorted(owner, np.arange(len(first) + 1))
-        edges = self._edges_of_buffers(first, ranges[2], parts)
-        rooms = [room_of(int(ranges[2][parts[low] : parts[high]].sum())) for low, high in pairwise(edges)]
-        rows.held = item, needed, ranges, parts, edges
-        return Needs(sum(rooms))
+        first, end = needed.first[needed.new], needed.end[needed.new]
+        owner, ranges = self._places.of_runs(first, end) if len(first) else (first, FileRanges(*[first] * 4))
+        edges = np.searchsorted(owner, np.arange(len(first) + 1))
+        buffers = self._edges_of_buffers(first, ranges.length, edges)
+        rooms = [room_of(int(ranges.length[edges[low] : edges[high]].sum())) for low, high in pairwise(buffers)]
+        return Needs(sum(rooms)), _NewBlocks(needed, ranges, edges, buffers)
 
-    def open(self, rows: SourceRows) -> None:
+    def open(self, item: Item, rows: SourceRows, plan: _NewBlocks) -> Opened[_Piece]:
         """Takes the buffers."""
-        needed: Needed
-        item, needed, ranges, parts, edges = rows.held
 
         def make(_: Ids, __: Ids) -> Sequence[_Piece]:
-            together = [self._open_together(parts[low : high + 1].tolist(), ranges) for low, high in pairwise(edges)]
+            edges, buffers = plan.edges, pairwise(plan.buffers)
+            together = [self._open_together(edges[low : high + 1].tolist(), plan.ranges) for low, high in buffers]
             return [piece for pieces in together for piece in pieces]
 
-        rows.held = self._windows.open(item, needed, make)
+        return self._windows.open(item, plan.needed, make)
 
     def _edges_of_buffers(self, first: Ids, length: Ids, parts: Ids) -> list[int]:
         """The first of the blocks of each buffer, and how many blocks there are."""
@@ -169,27 +184,27 @@ class WindowedRecords:
         is_edge = np.diff(buffer_of, prepend=-1, append=-1) != 0
         return np.flatnonzero(is_edge | (np.diff(source, prepend=0, append=0) != 0)).tolist()
 
-    def _open_together(self, parts: list[int], ranges: list[Ids]) -> list[_Piece]:
-        """Blocks of one buffer; block i has the ranges parts[i] … parts[i + 1] - 1."""
-        shard, offset, length = (column[parts[0] : parts[-1]] for column in ranges)
-        edges = np.append(0, np.cumsum(length))
+    def _open_together(self, edges: list[int], ranges: FileRanges) -> list[_Piece]:
+        """Blocks of one buffer; block i has the ranges edges[i] … edges[i + 1] - 1."""
+        mine = ranges.part(edges[0], edges[-1])
         self._buffers += 1
-        memory = self._reading.budget.take(self._reading.record_slots, int(edges[-1]))
-        buffer = _Buffer(self._buffers, self._read, memory, (shard, offset, length, edges))
-        columns = np.stack([shard, offset, edges[:-1]], axis=1)
-        return [_Piece(buffer, columns[low:high]) for low, high in pairwise(part - parts[0] for part in parts)]
+        memory = self._reading.budget.take(self._reading.record_slots, mine.size_bytes)
+        buffer = _Buffer(self._buffers, self._read, memory, mine)
+        columns = np.stack([mine.shard, mine.offset, mine.at], axis=1)
+        return [_Piece(buffer, columns[low:high]) for low, high in pairwise(edge - edges[0] for edge in edges)]
 
-    def read(self, rows: SourceRows) -> None:
+    def read(self, rows: SourceRows, opened: Opened[_Piece]) -> Spans | None:
         """Reads the blocks that nobody has read yet."""
-        opened: Opened[_Piece] = rows.held
         buffers = sorted({piece.buffer for piece in opened.pieces}, key=lambda buffer: buffer.number)  # oldest first
-        for buffer in [buffer for buffer in buffers if not buffer.fill(wait=False)]:  # first what nobody else is at
+        later = [
+            buffer for buffer in buffers if not buffer.fill(wait=False)
+        ]  # first buffers that no other thread fills
+        for buffer in later:
             buffer.fill(wait=True)
-        if opened.pieces:
-            rows.held = self._spans(rows.samples, opened.pieces, opened.which)
+        return self._spans(rows.samples, opened.pieces, opened.which) if opened.pieces else None
 
     def _spans(self, samples: Ids, pieces: tuple[_Piece, ...], row_block: Ids) -> Spans:
-        shard, offset, length = self._places.of(samples)
+        shard, offset, length = self._manifest.extents(samples)
         # All ranges of the pieces, in order, and for each row the range of its piece that is of its shard.
         ranges = [piece.ranges for piece in pieces]
         number = np.repeat(np.arange(len(pieces)), list(map(len, ranges)))
@@ -202,15 +217,15 @@ class WindowedRecords:
         filled = tuple(buffer.memory for buffer in buffers.values())
         return Spans(filled, which, at[found] + offset - begin[found], length)
 
-    def columns(self, item: Item, rows: SourceRows) -> Columns:
+    def columns(self, item: Item, rows: SourceRows, held: Spans | None) -> Columns:
         """Parses the records."""
-        return self._parse.columns(item, rows)
+        return self._parse.parsed(item, rows, held)
 
 
 class _Buffer:
-    """Memory for some blocks, filled by whoever first needs one of them; the others wait."""
+    """Memory for some blocks, filled by the thread that first needs one of them; the others wait."""
 
-    def __init__(self, number: int, read: Read, memory: Bytes, ranges: tuple[Ids, Ids, Ids, Ids]) -> None:
+    def __init__(self, number: int, read: Read, memory: Bytes, ranges: FileRanges) -> None:
         self.number, self.memory = number, memory
         self._read, self._ranges = read, ranges
         self._lock = threading.Lock()
@@ -227,8 +242,7 @@ class _Buffer:
             return False
         try:
             if not self._is_filled:
-                shard, offset, length, edges = self._ranges
-                self._read(shard, offset, length, self.memory, edges[:-1])
+                self._read(self._ranges, self.memory)
                 self._is_filled = True
         finally:
             self._lock.release()

@@ -2,53 +2,69 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from penstock.core.distinct import distinct
 from penstock.core.spec import Columns, Ids
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.protocol import BlockSource
-from penstock.stages.read.blocks import Blocks, pick_rows
-from penstock.stages.read.reader import Needs, Reading
+from penstock.stages.read.blocks import BlockLoader, pick_rows
+from penstock.stages.read.reader import Needs, Picks, Reading
 
 #: Rows that are not asked for are loaded as well where they lie between two that are, if they are no more.
 _BRIDGED_ROWS = 7
 
 
-class SingleRows(Blocks):
+@dataclass(frozen=True, eq=False)
+class _Spans:
+    """Rows that lie side by side: samples [first[i], end[i]), and the span of each row. counted: stands for them in the budget until their rows were picked."""
+
+    first: Ids
+    end: Ids
+    which: Ids
+    size_bytes: int
+    counted: _Counted
+
+
+@dataclass(frozen=True, eq=False)
+class _Loaded:
+    picks: Picks
+    counted: _Counted
+
+
+class SingleRows:
     """See `reader.Reader`. Of blocks of one row, in any order."""
 
-    in_order = False
+    in_order, plans = False, True
+    kind = "gather"
 
     def __init__(self, reading: Reading, source: BlockSource) -> None:
-        super().__init__(reading, source)
+        self._reading, self._source, self.spec = reading, source, source.spec
+        self._loader = BlockLoader(source, reading.row_bytes, reading.budget.cpus)
         self.threads = max(2, reading.reads_at_once)
 
-    def plan(self, item: Item, rows: SourceRows) -> Needs:
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, _Spans]:
         """The spans in which the rows lie."""
         first, end, which = spans_of(rows.samples)
-        size_bytes = int((end - first).sum()) * self._row_bytes
-        rows.held = first, end, which, size_bytes
-        return Needs(size_bytes)
+        size_bytes = int((end - first).sum()) * self._loader.row_bytes
+        return Needs(size_bytes), _Spans(first, end, which, size_bytes, _Counted())
 
-    def open(self, rows: SourceRows) -> None:
+    def open(self, item: Item, rows: SourceRows, plan: _Spans) -> _Spans:
         """Counts them, until their rows were picked."""
-        first, end, which, size_bytes = rows.held
-        rows.held = first, end, which, _Counted()
-        self._reading.budget.keep(rows.held[-1], size_bytes)
+        self._reading.budget.keep(plan.counted, plan.size_bytes)
+        return plan
 
-    def read(self, rows: SourceRows) -> None:
+    def read(self, rows: SourceRows, opened: _Spans) -> _Loaded:
         """Loads them."""
-        first, end, which, counted = rows.held
-        loaded = tuple(self.load(first, end)) if len(first) else ()
-        if loaded:
-            self._row_bytes = -(-sum(span.nbytes for span in loaded) // int((end - first).sum()))
-        rows.held = (loaded, which, rows.samples - first[which]), counted
+        loaded = tuple(self._loader.load(opened.first, opened.end))
+        picks = Picks(loaded, opened.which, rows.samples - opened.first[opened.which])
+        return _Loaded(picks, opened.counted)
 
-    def columns(self, item: Item, rows: SourceRows) -> Columns:
+    def columns(self, item: Item, rows: SourceRows, held: _Loaded) -> Columns:
         """Picks the rows out of the spans."""
-        rows.held, _ = rows.held
-        return pick_rows(self._reading, self._source, rows)
+        return pick_rows(self._reading, self._source, held.picks)
 
 
 class _Counted:

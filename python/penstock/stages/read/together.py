@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.byte_ranges import ByteRanges, FileRanges
 from penstock.core.rows import Rows
 from penstock.core.shards import Shards, joined_shards
 from penstock.core.spec import Bytes, Columns, Ids
@@ -21,7 +21,7 @@ from penstock.source.protocol import Access, BlockSource, Joinable, Parsing, Sou
 from penstock.stages.read.blocks import Blocks
 from penstock.stages.read.memory import Memory
 from penstock.stages.read.parts import Parts
-from penstock.stages.read.reader import Reader, Reading
+from penstock.stages.read.reader import AnyReader, Reading
 from penstock.stages.read.records import Read, SingleRecords, WindowedRecords
 
 #: Files whose names are joined, at most: longer lists take long.
@@ -114,12 +114,13 @@ class JoinedRead:
     def __init__(self, first_shard: Ids, reads: Sequence[Read]) -> None:
         self._first_shard, self._reads = first_shard, reads
 
-    def __call__(self, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
+    def __call__(self, ranges: FileRanges, out: Bytes) -> None:
         """Reads them: those of each source by its own way."""
-        place, mine, edges = kernels.divide_rows(shard, self._first_shard)
+        place, mine, edges = kernels.divide_rows(ranges.shard, self._first_shard)
         for number in np.flatnonzero(np.diff(edges)).tolist():
             some = slice(edges[number], edges[number + 1])
-            self._reads[number](mine[some], offset[place[some]], length[place[some]], out, at[place[some]])
+            of = place[some]
+            self._reads[number](FileRanges(mine[some], ranges.offset[of], ranges.length[of], ranges.at[of]), out)
 
 
 def _read_of(readings: Sequence[Reading], first_shard: Ids, shards: Shards | None = None) -> Read:
@@ -132,29 +133,29 @@ def _read_of(readings: Sequence[Reading], first_shard: Ids, shards: Shards | Non
         for one, read in zip(stored, ranges, strict=True)
     ]
     if storage is not None and all(plain) and sum(map(len, stored)) <= _MOST_FILES:
-        return partial(ByteRanges(storage.read), shards or joined_shards(stored))
+        return partial(ByteRanges(storage.read).fill, shards or joined_shards(stored))
     return JoinedRead(first_shard, [reading.read for reading in readings])
 
 
-def _parts(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader:
+def _parts(readings: Sequence[Reading], sources: Sequence[Any]) -> AnyReader:
     return Parts(readings[0], *sources)
 
 
-def _blocks(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader:
+def _blocks(readings: Sequence[Reading], sources: Sequence[Any]) -> AnyReader:
     return Blocks(readings[0], JoinedBlocks(sources))  # type: ignore[arg-type]  # no more of its manifest is asked for
 
 
-def _memory(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader | None:
+def _memory(readings: Sequence[Reading], sources: Sequence[Any]) -> AnyReader | None:
     joined = _joined(sources)
     return None if joined is None else Memory(readings[0], joined)
 
 
-def _single_records(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader | None:
+def _single_records(readings: Sequence[Reading], sources: Sequence[Any]) -> AnyReader | None:
     found = _joined_records(readings, sources)
     return None if found is None else SingleRecords(readings[0], found[0], found[1])
 
 
-def _windowed_records(readings: Sequence[Reading], sources: Sequence[Any]) -> Reader | None:
+def _windowed_records(readings: Sequence[Reading], sources: Sequence[Any]) -> AnyReader | None:
     found = _joined_records(readings, sources)
     return None if found is None else WindowedRecords(readings[0], *found)
 
@@ -183,7 +184,7 @@ def _joined(sources: Sequence[Any]) -> Any | None:
 
 
 #: What reads several sources as one, by what reads each; None where it cannot.
-_JOIN: dict[type, Callable[[Sequence[Reading], Sequence[Any]], Reader | None]] = {
+_JOIN: dict[type, Callable[[Sequence[Reading], Sequence[Any]], AnyReader | None]] = {
     Parts: _parts,
     Blocks: _blocks,
     Memory: _memory,
@@ -192,7 +193,7 @@ _JOIN: dict[type, Callable[[Sequence[Reading], Sequence[Any]], Reader | None]] =
 }
 
 
-def read_together(readings: Sequence[Reading], readers: Sequence[Reader]) -> Reader | None:
+def read_together(readings: Sequence[Reading], readers: Sequence[AnyReader]) -> AnyReader | None:
     """One reader for sources that all have the same columns, and are reached in the same way; None where that is not so."""
     first, join = readers[0], _JOIN.get(type(readers[0]))
     if join is None or len(readers) == 1:

@@ -1,4 +1,4 @@
-"""When data is needed next: the order's arithmetic, turned round. Numbers in, numbers out; nothing runs."""
+"""Inverts the order: when each block is used next. Numbers in, numbers out; nothing runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""Which blocks of a source are open: each from its first row that is read until its lane's window is done."""
+"""Which blocks of a source are open: each from its first row that is read until its lane's window is done.
+
+Inside a lane, rows are mixed among the few blocks of a window. So each block is loaded once, when its first row is needed, and stays in memory until the
+window ends, since any later row of the window may lie in it:
+
+    rows of a lane     a3 b1 a1 b2 b3 a2 | d1 c2 c1 d3 c3 d2 | …
+    an item            └────┘
+    block a            ├── open ────────┤
+    block b               ├── open ─────┤
+    block c                                 ├── open ────────┤
+
+Which blocks an item needs, and which are done with it, follows from the order alone: what other ranks or threads do changes nothing. Every second lane
+starts halfway through its window, so that only half of them need new blocks at once.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.spec import Ids
-from penstock.order.batches import BatchOrder
+from penstock.order.cursor import Cursor
+from penstock.order.protocol import RowOrder
 from penstock.runtime.stage import Item, SourceRows
 
 PieceT = TypeVar("PieceT")
@@ -42,13 +56,13 @@ class Opened(Generic[PieceT]):
 class OpenWindows(Generic[PieceT]):
     """The open blocks on one rank, of a source or of several that are read as one. Items must come in order, from one thread."""
 
-    def __init__(self, order: BatchOrder, ranks: tuple[int, int], first_id: int) -> None:
-        self._order, self._ranks, self._first_id = order, ranks, first_id
+    def __init__(self, cursor: Cursor, first_id: int) -> None:
+        self._cursor, self._order, self._first_id = cursor, cursor.order.rows, first_id
         self._epoch = -1
         self._close()
 
     def _close(self) -> None:
-        #: The samples at which open blocks begin, ascending; where each is done: lane and row; and the blocks.
+        #: Three columns of one table, sorted by the samples at which open blocks begin: these, where each block is done (lane and row), and the blocks.
         self._first = np.empty(0, dtype=np.int64)
         self._done = np.empty((2, 0), dtype=np.int64)
         self._pieces = np.empty(0, dtype=object)
@@ -82,7 +96,8 @@ class OpenWindows(Generic[PieceT]):
             self._done = np.insert(self._done, place, done[:, turn], axis=1)
             self._pieces = np.insert(self._pieces, place, made[turn])
         opened = tuple(self._pieces[np.searchsorted(self._first, needed.first)])
-        stay = self._order.is_open(item.step + item.steps, *self._ranks, *self._done)
+        # Only now: a block whose last rows are this item's is done with it, and this item still holds it.
+        stay = self._cursor.is_open_after(item.work, *self._done)
         if not stay.all():
             self._first, self._done, self._pieces = self._first[stay], self._done[:, stay], self._pieces[stay]
         return Opened(opened, needed.first, needed.which)
@@ -90,15 +105,17 @@ class OpenWindows(Generic[PieceT]):
     def _until(self, item: Item, needed: Needed, last: Ids) -> tuple[Ids, Ids]:
         """When the item's new blocks are done, by their last ids: lane and row."""
         some = np.empty(len(needed.first), dtype=np.int64)
-        some[needed.which] = np.arange(len(needed.which))  # a row of each block
+        some[needed.which] = np.arange(
+            len(needed.which)
+        )  # a row of each block: of several the one that is written last
         index = some[needed.new] if needed.at is None else needed.at[some[needed.new]]
-        lane, row = self._order.place(item.step, item.steps, *self._ranks, index)
-        return self._order.rows.until(item.epoch, lane, row, last)
+        lane, row = self._cursor.place(item.work, index)
+        return self._order.until(item.epoch, lane, row, last)
 
 
-def blocks_of(order: BatchOrder, epoch: int, first_id: int, samples: Ids) -> tuple[Ids, Ids, Ids]:
+def blocks_of(order: RowOrder, epoch: int, first_id: int, samples: Ids) -> tuple[Ids, Ids, Ids]:
     """First samples and ends of the blocks that samples of a source lie in, and the block of each."""
     if not first_id:
-        return order.rows.blocks(epoch, samples)
-    first, end, which = order.rows.blocks(epoch, samples + first_id)
+        return order.blocks(epoch, samples)
+    first, end, which = order.blocks(epoch, samples + first_id)
     return first - first_id, end - first_id, which

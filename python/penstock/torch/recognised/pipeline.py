@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
@@ -17,11 +17,13 @@ from penstock.core.spec import Ids
 from penstock.core.warned import warn
 from penstock.dataset import Dataset
 from penstock.deliver import open_deliver
-from penstock.lower.context import Asks, context_of
+from penstock.lower.context import context_of
 from penstock.lower.layouts import with_layouts
 from penstock.lower.stages import delivering, stages_of
+from penstock.order.asked import AskedById
+from penstock.order.batches import BatchOrder
 from penstock.order.cursor import Work
-from penstock.order.listed import ListedOrder, ListedRows
+from penstock.order.listed import ListedRows
 from penstock.plan.rules import optimize
 from penstock.resolve.cut import cut
 from penstock.resolve.ordering import Where, order_of
@@ -112,8 +114,7 @@ class Pass:
         except DataError as error:
             self._give_up(error)
             return None
-        number, _ = self._added.popleft()
-        del self._order.asked[number]
+        self._added.popleft()
         return [*item.columns.values()]
 
     def close(self) -> None:
@@ -135,12 +136,12 @@ class Pass:
         """Stages, and threads for them, with all that was added before."""
         root = self._plan.batch(1).root
         where = Where(cpus=usable_cpus())
-        self._order = ListedOrder(rows=DrawnRows(input=order_of(root, where).order.rows))
+        order = BatchOrder(rows=DrawnRows(input=order_of(root, where).order.rows))
         root = cut(optimize(root, prepare=with_layouts))
         deliver = open_deliver("torch", None)
         slots = Slots(new_memory=deliver.new_memory)
-        context = context_of(root, self._order, where, seed=0, slots=slots, memory_bytes=default_memory(1))
-        lowered = stages_of(replace(context, asks=Asks.ROWS))
+        context = context_of(root, order, where, seed=0, slots=slots, memory_bytes=default_memory(1))
+        lowered = stages_of(context)
         stages = *lowered.stages, delivering(lowered, deliver)
         self._asked = SimpleQueue[Work | None]()
         for number, rows in self._added:
@@ -152,8 +153,7 @@ class Pass:
 
     def _ask(self, number: int, rows: Ids) -> None:
         draws = (number << 24) + np.arange(len(rows), dtype=np.int64)
-        self._order.asked[number] = rows, draws
-        self._asked.put(Work(self._seed, number, 1))
+        self._asked.put(Work(self._seed, number, 1, AskedById(row_ids=rows, row_draws=draws)))
 
     def _stop(self) -> None:
         run, self._run = self._run, None
