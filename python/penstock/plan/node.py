@@ -159,8 +159,6 @@ class OrderVerb(Verb):
     passes_pixels = True
 
 
-def kinds(of: type[Node] = Node) -> Iterator[type[Node]]:
-    """All kinds of verbs."""
-    for kind in of.__subclasses__():
-        yield kind
-        yield from kinds(kind)
+def kinds(of: type[Node] = Node) -> set[type[Node]]:
+    """All kinds of verbs, and their families."""
+    return {*of.__subclasses__()}.union(*map(kinds, of.__subclasses__()))

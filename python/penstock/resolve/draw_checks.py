@@ -30,10 +30,10 @@ def check_draws(new: Node) -> None:
         for below in flow(new.input):
             if isinstance(below, Transform):
                 _check_after(new, below, known)
+        _warn_of_still(new)
     elif isinstance(new, Zip):
         for first, second in combinations(range(len(new.inputs)), 2):
             _check_side_by_side(new.inputs, first, second)
-    if isinstance(new, (Transform, Zip)):
         _warn_of_still(new)
 
 

@@ -39,9 +39,8 @@ class Where:
 def is_for_evaluation(root: Node) -> bool:
     """Whether a plan takes each row once, in the order of the data: what trainers gather of its batches is then cut to these rows."""
     batch = find(root, Batch)
-    others = (Shuffle, Shard, BatchTokens)
-    is_in_order = lane_stage(root) is None and not any(find(root, kind) for kind in others)
-    return batch is not None and batch.steps is None and is_in_order
+    is_in_order = find(root, Shuffle) is None and find(root, Shard) is None and lane_stage(root) is None
+    return batch is not None and batch.steps is None and is_in_order and not isinstance(batch, BatchTokens)
 
 
 def some_rank(root: Node, world_size: int | None = None) -> Where:

@@ -10,11 +10,9 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError
-from penstock.core.lengths import Lengths
 from penstock.order.blocks import WINDOW_BLOCKS
 from penstock.order.bucketed import Bucketed
 from penstock.order.chosen import Chosen, ChosenRows, joined
@@ -31,7 +29,6 @@ from penstock.order.shuffled import Shuffled
 from penstock.order.slice import Slice
 from penstock.order.streamed import WINDOW_ROWS, Streamed
 from penstock.order.token_cut import Budget
-from penstock.order.token_cut import cut as cut_by_length
 from penstock.order.tokens import TokenRows
 from penstock.plan.nodes import (
     BatchTokens,
@@ -51,6 +48,7 @@ from penstock.plan.nodes.picked import PickedRows
 from penstock.plan.nodes.rows import RowChoice
 from penstock.plan.tree import find_where
 from penstock.plan.weights import quotas_of
+from penstock.resolve.groups import bucketed, in_tokens
 from penstock.source.protocol import Access
 
 if TYPE_CHECKING:
@@ -106,7 +104,7 @@ class Deal:
     ) -> None:
         if batch_size % lanes:
             raise PlanError(f"lanes={lanes} does not divide the batch size {batch_size}")
-        self.lanes, self.rows_per_lane, self._seed_here, self._budget = lanes, batch_size // lanes, seed_here, budget
+        self.lanes, self.rows_per_lane, self.seed_here, self._budget = lanes, batch_size // lanes, seed_here, budget
         self._first_ids, self.next_id = root.first_ids, 0
         self.shuffle: Shuffle | None = None
         self.grouped: Bucket | BatchTokens | None = None
@@ -127,9 +125,9 @@ class Deal:
         if not found.rows:
             raise PlanError(f"{of.node.verb}: there are no rows")
         if isinstance(self.grouped, Bucket):
-            return self._bucketed(self.grouped.buckets.codes, found)
-        if self.grouped is not None:
-            return self._in_tokens(self.grouped.lengths, found)
+            return bucketed(self.grouped.buckets.codes, found, self)
+        if self.grouped is not None and self._budget is not None:
+            return in_tokens(self.grouped.lengths, self._budget, found, self)
         shuffle, self._shuffles = self.shuffle, self._shuffles + 1
         if shuffle is not None and Access.FORWARD in of.access:
             return Streamed(
@@ -155,48 +153,9 @@ class Deal:
 
     def _own_seed(self, shuffle: Shuffle) -> int:
         """The seed of what is shuffled now: of its own, where one shuffle is for several datasets."""
-        return self._seed_here(
+        return self.seed_here(
             kernels.mix([shuffle.seed, self._shuffles, SOURCE_KEY]) if self.is_pushed else shuffle.seed
         )
-
-    def _bucketed(self, codes: npt.NDArray[np.uint16], found: ChosenRows) -> Bucketed:
-        """The rows in buckets, each in an order of its own."""
-        _check_numbers("batch_bucketed", len(codes), found.rows)
-        lanes, rows_per_lane, shuffle = self.lanes, self.rows_per_lane, self.shuffle
-        ids, inputs = found.ids(np.arange(found.rows)), list[RowOrder]()
-        for code in range(int(codes.max()) + 1):
-            segments = Chosen.of_ids(ids[codes == code])
-            if shuffle is None:
-                inputs.append(Natural(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane))
-                continue
-            seed = self._seed_here(kernels.mix([shuffle.seed, code, SOURCE_KEY]))
-            inputs.append(Shuffled(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane, seed=seed))
-        bucket_of = np.zeros(int(ids.max()) + 1, dtype=np.uint16)
-        bucket_of[ids] = codes
-        return Bucketed(
-            inputs=tuple(inputs),
-            bucket_of=bucket_of,
-            seed=None if shuffle is None else self._seed_here(shuffle.seed),
-        )
-
-    def _in_tokens(self, lengths: Lengths, found: ChosenRows) -> TokenRows:
-        """The rows in groups of similar length."""
-        _check_numbers("batch_tokens", len(lengths.numbers), found.rows)
-        assert self._budget is not None
-        turn, groups = cut_by_length(lengths, self._budget)
-        return TokenRows(
-            chosen=Chosen.of_ids(found.ids(turn)),
-            lengths=lengths.numbers[turn],
-            groups=groups,
-            lanes=self.lanes,
-            seed=None if self.shuffle is None else self._seed_here(self.shuffle.seed),
-            drop_last=self._budget.drop_last,
-        )
-
-
-def _check_numbers(verb: str, numbers: int, rows: int) -> None:
-    if numbers != rows:
-        raise PlanError(f"{verb}: by= has {numbers:,} numbers, and there are {rows:,} rows; give one for each")
 
 
 # What verbs make of the rows below them
@@ -245,8 +204,7 @@ def _mixed(node: Mix, below: Below) -> RowOrder:
 
 
 def _repeated(node: Repeat, below: Below) -> RowOrder:
-    (of,), (found,) = below.of.inputs, below.rows
-    return RepeatOrder(input=below.deal.ordered(of, found), times=node.times)
+    return RepeatOrder(input=below.deal.ordered(below.of.inputs[0], below.rows[0]), times=node.times)
 
 
 def _shuffled(node: Shuffle, below: Below) -> RowOrder:
@@ -270,8 +228,8 @@ def _grouped(node: Bucket | BatchTokens, below: Below) -> RowOrder:
 
 
 def _sliced(node: Take | Skip, below: Below) -> Rows:
-    (found,), rows = below.rows, _rows_left(node, below)
-    first, count = 0 if isinstance(node, Take) else node.count, rows
+    (found,), count = below.rows, _rows_left(node, below)
+    first = 0 if isinstance(node, Take) else node.count
     return Slice(input=found, first=first, count=count) if isinstance(found, RowOrder) else found.sliced(first, count)
 
 

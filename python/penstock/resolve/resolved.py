@@ -18,9 +18,9 @@ from penstock.order.protocol import RowOrder
 from penstock.order.zipped import Link, Zipped
 from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.node import Known
-from penstock.plan.nodes import Mix, Node, Read, Shuffle, Zip
-from penstock.plan.tree import find, leaves
-from penstock.resolve.cut import cut, lane_leaf
+from penstock.plan.nodes import Mix, Node, Read, Shuffle
+from penstock.plan.tree import leaves
+from penstock.resolve.cut import lane_leaf
 from penstock.resolve.orders import Below, chosen_of_kind
 from penstock.source.manifest import digest_of
 from penstock.source.protocol import Access, AnySource, BlockSource
@@ -101,9 +101,16 @@ class Resolved:
         sources = [leaf.opened.source for leaf in self.leaves]
         read = [source for source in sources if source.access is not Access.MEMORY or len(source.manifest.shards)]
         rows = list(map(block_rows_at_source, read or sources))
-        if find(cut(self.node), Zip) is not None:  # files of a row each are read one by one there, whatever others like
+        if self.is_zipped:  # files of a row each are read one by one there, whatever others like
             rows = [some for some in rows if some > 1] or rows
         return min(rows)
+
+    @_Kept
+    def is_zipped(self) -> bool:
+        """Whether rows come of several sources side by side."""
+        if self.node.row_effect == "counted":
+            return False
+        return self.node.joins == "columns" or any(one.is_zipped for one in self.inputs)
 
     @property
     def _is_like_input(self) -> bool:
@@ -197,9 +204,9 @@ class Resolved:
     def is_order_alone(self) -> bool:
         """Whether only the order works on the rows of its sources."""
         node = self.node
-        return (node.is_order or node.joins == "rows" or not node.below) and all(
-            one.is_order_alone for one in self.inputs
-        )
+        if node.row_effect == "counted" or not node.below:
+            return True
+        return (node.is_order or node.joins == "rows") and all(one.is_order_alone for one in self.inputs)
 
 
 def resolve(root: Node) -> Resolved:
