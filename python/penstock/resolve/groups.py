@@ -37,8 +37,11 @@ def bucketed(codes: npt.NDArray[np.uint16], found: ChosenRows, deal: Deal) -> Bu
         inputs.append(Shuffled(segments=segments, lanes=lanes, rows_per_lane=rows_per_lane, seed=seed))
     bucket_of = np.zeros(int(ids.max()) + 1, dtype=np.uint16)
     bucket_of[ids] = codes
-    seed = None if shuffle is None else deal.seed_here(shuffle.seed)
-    return Bucketed(inputs=tuple(inputs), bucket_of=bucket_of, seed=seed)
+    return Bucketed(
+        inputs=tuple(inputs),
+        bucket_of=bucket_of,
+        seed=None if shuffle is None else deal.seed_here(shuffle.seed),
+    )
 
 
 def in_tokens(lengths: Lengths, budget: Budget, found: ChosenRows, deal: Deal) -> TokenRows:
