@@ -28,7 +28,7 @@ from penstock.source.protocol import Access, AnySource, BlockSource
 _Value = TypeVar("_Value")
 
 
-class _Kept(Generic[_Value]):
+class _Once(Generic[_Value]):
     """A property that is found out once for each node, and lies there; nothing that it holds leads back to the node."""
 
     def __init__(self, find: Callable[[Any], _Value]) -> None:
@@ -56,7 +56,7 @@ class Resolved:
         """The same of its inputs."""
         return tuple(map(Resolved, self.node.below))
 
-    @_Kept
+    @_Once
     def rows(self) -> int:
         """Rows of an epoch; PlanError where only a lane stage knows."""
         node = self.node
@@ -76,7 +76,7 @@ class Resolved:
             return (lane_leaf(self.node),)
         return tuple(leaf for one in self.inputs for leaf in one.leaves) or leaves(self.node)
 
-    @_Kept
+    @_Once
     def first_ids(self) -> Ids:
         """The id of the first row of every source, and the end of all: see `order.protocol.RowOrder`."""
         if self._is_like_input:
@@ -93,7 +93,7 @@ class Resolved:
         """The first id of every input."""
         return tuple(np.cumsum([0, *(one.ids for one in self.inputs)])[:-1].tolist())
 
-    @_Kept
+    @_Once
     def block_rows(self) -> int:
         """Rows that are worth reading together: what suits the source, or the least of what suits several that are read."""
         if self._is_like_input:
@@ -105,7 +105,7 @@ class Resolved:
             rows = [some for some in rows if some > 1] or rows
         return min(rows)
 
-    @_Kept
+    @_Once
     def is_zipped(self) -> bool:
         """Whether rows come of several sources side by side."""
         if self.node.row_effect == "counted":
@@ -117,7 +117,7 @@ class Resolved:
         """Whether it has the sources of its one input."""
         return len(self.node.below) == 1 and self.node.row_effect != "counted"
 
-    @_Kept
+    @_Once
     def chosen(self) -> ChosenRows | None:
         """The ids of its rows in their natural order; None where it has an order of its own."""
         if self.node.row_effect == "counted" or any(one.chosen is None for one in self.inputs):
@@ -134,7 +134,7 @@ class Resolved:
             raise PlanError(f"{self.node.verb}: there are no rows")
         return rows.read_by(self.block_rows, self.first_ids)
 
-    @_Kept
+    @_Once
     def links(self) -> tuple[Link, ...]:
         """How rows follow those of other sources, by the `zip`s below; outer ones first."""
         if self.node.row_effect == "counted":
@@ -173,7 +173,7 @@ class Resolved:
         """The columns that come out, and their types."""
         return known_columns(self.node)
 
-    @_Kept
+    @_Once
     def shuffle_seed(self) -> int | None:
         """The seed of the first shuffle; None if nothing is shuffled."""
         seeds = (one.shuffle_seed for one in self.inputs)
@@ -200,7 +200,7 @@ class Resolved:
             found += one.runs_of_order(found[-1][1] if found else first)
         return found
 
-    @_Kept
+    @_Once
     def is_order_alone(self) -> bool:
         """Whether only the order works on the rows of its sources."""
         node = self.node
