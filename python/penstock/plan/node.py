@@ -18,30 +18,33 @@ Known: TypeAlias = dict[str, str] | None
 
 
 class Node:
-    """A verb: a frozen dataclass with `input`, or `inputs`, or neither. Its family sets the traits; a class says what differs.
-
-    row_effect, column_effect: what it does to rows and columns. joins: of several inputs, whether it puts rows one after another ("rows") or columns side by side ("columns").
-    is_order: only the order works on it, and no stage runs for it. is_batch: batches come out. counts_rows: it needs to know how many rows there are.
-    grows: it may have more row ids than any input. own_epochs: its inputs are in other epochs than the plan, and shuffled each for itself. ordered_as: in words, where it
-    gives rows an order of its own. fixes_epoch: each row has its place in an epoch, and none can be left out. reads_by_number: rows are read in any order.
-    keeps_steps: step k takes the rows that a mix below makes for it. passes_pixels: images below come out as they are. computes: it makes something of values, or looks
-    at them. may_fail: it may meet a bad row.
-    """
+    """A verb: a frozen dataclass with `input`, or `inputs`, or neither. Its family sets the traits; a class says what differs."""
 
     row_effect: ClassVar[RowEffect] = "same"
     column_effect: ClassVar[ColumnEffect] = "same"
+    #: Of several inputs, whether it puts rows one after another, or columns side by side.
     joins: ClassVar[Literal["", "rows", "columns"]] = ""
+    #: Only the order works on it: it says which rows come when, and no stage runs for it.
     is_order: ClassVar[bool] = False
+    #: Batches come out.
     is_batch: ClassVar[bool] = False
-    counts_rows: ClassVar[bool] = False
+    #: It may have more row ids than any of its inputs.
     grows: ClassVar[bool] = False
+    #: Its inputs are in other epochs than the plan, and a shuffle above shuffles each for itself.
     own_epochs: ClassVar[bool] = False
+    #: What rows are that it gives an order of its own: "shuffled".
     ordered_as: ClassVar[str] = ""
+    #: Each row has its place in an epoch, and none can be left out.
     fixes_epoch: ClassVar[bool] = False
+    #: It reads rows in any order, which sources that come once cannot give.
     reads_by_number: ClassVar[bool] = False
+    #: Step k takes the rows that a mix below makes for it.
     keeps_steps: ClassVar[bool] = False
+    #: Images below come out as they are.
     passes_pixels: ClassVar[bool] = False
+    #: It makes something of values, or looks at them.
     computes: ClassVar[bool] = False
+    #: It may meet a bad row.
     may_fail: ClassVar[bool] = False
 
     @property

@@ -137,7 +137,8 @@ def _decides(verb: str) -> bool:
 @cache
 def _deciding_verbs() -> frozenset[str]:
     """Those that decide which rows come when; what the data says decides it, too, and then the code of their functions counts."""
-    return frozenset(str(kind.verb) for kind in kinds() if kind.is_order or kind.joins or kind.row_effect == "counted")
+    deciding = (kind for kind in kinds() if kind.is_order or kind.joins or kind.row_effect == "counted")
+    return frozenset(verb for kind in deciding if isinstance(verb := getattr(kind, "verb", ""), str) and verb)
 
 
 def _hint(orders: Sequence[Sequence[str]]) -> str:

@@ -21,8 +21,6 @@ MOST_ROWS = 1 << 40
 class CountingVerb(OrderVerb):
     """A verb that counts the rows of its input."""
 
-    counts_rows = True
-
     def check(self) -> None:
         """PlanError where rows below have no number, or come in batches or shards already."""
         check_countable(self)
@@ -136,7 +134,6 @@ class Shuffle(OrderVerb):
     window: int | None = field(default=None, metadata=LATER)
     verb: str = "shuffle"
 
-    counts_rows = True
     ordered_as = "shuffled"
     keeps_steps = True
 
@@ -166,7 +163,6 @@ class Shard(OrderVerb):
     samples: tuple[int, ...]
     verb: str = "shard"
 
-    counts_rows = True
     fixes_epoch = True
     keeps_steps = True
 
