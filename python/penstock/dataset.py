@@ -34,12 +34,10 @@ from penstock.looking.verbs import (
     split_rows,
 )
 from penstock.observe.rows_table import RowsTable
-from penstock.plan.check import check_verb, classes_of
-from penstock.plan.columns import known_columns, spec_of
+from penstock.plan.check import check_verb
 from penstock.plan.drawing import check_drawn, followed
 from penstock.plan.expression import Expression
 from penstock.plan.nodes import (
-    COLUMN_NODES,
     Batch,
     BatchTokens,
     Bucket,
@@ -47,7 +45,6 @@ from penstock.plan.nodes import (
     Every,
     FilterFunction,
     FlatMap,
-    LaneNode,
     Map,
     MapRows,
     Node,
@@ -62,14 +59,15 @@ from penstock.plan.nodes import (
     Skip,
     Take,
     Transform,
+    classes_of,
 )
 from penstock.plan.nodes.rows import MOST_ROWS
 from penstock.plan.tree import flow, inputs_of, leaves, with_inputs
 from penstock.resolve.cache_checks import check_cache
 from penstock.resolve.draw_checks import check_draws
 from penstock.resolve.order_checks import check_order
-from penstock.resolve.row_counts import rows_of
-from penstock.source.manifest import check_countable, digest_of
+from penstock.resolve.resolved import resolve
+from penstock.source.manifest import check_countable
 from penstock.source.nulls import keeping_nulls
 from penstock.source.protocol import Access, AnySource
 from penstock.storage import Storage
@@ -184,7 +182,7 @@ class Dataset:
         Raises PlanError for a column that is not there, if none is left, and after a function, whose columns only it knows: there, select those that stay.
         """
         dropped = as_names("drop", columns[0] if len(columns) == 1 else columns)
-        known = known_columns(self.root)
+        known = resolve(self.root).columns
         if known is None:
             raise PlanError(
                 f"drop: the columns after a function are not known in advance; write select(…) with those that stay, or leave "
@@ -703,7 +701,7 @@ class Dataset:
 
     def __len__(self) -> int:
         """Rows of an epoch."""
-        return rows_of(self.root)
+        return resolve(self.root).rows
 
     def __getitem__(self, row: int) -> dict[str, Any]:
         """One row to look at, as a dict: dataset[0]["label"]; dataset[-1] is the last one.
@@ -785,7 +783,7 @@ class Dataset:
     @property
     def spec(self) -> Spec:
         """The columns that the source offers; of several sources, those that all of them offer, and of a zip those of all."""
-        return spec_of(self.root)
+        return resolve(self.root).spec
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -822,8 +820,7 @@ class Dataset:
     @property
     def digest(self) -> str:
         """32 hex digits that identify the data."""
-        digests = [leaf.opened.source.manifest.digest for leaf in leaves(self.root)]
-        return digests[0] if len(digests) == 1 else digest_of(" ".join(digests))
+        return resolve(self.root).digest
 
     def explain(self, *, world_size: int | None = None) -> str:
         """The plan before and after optimisation, its order and its stages, in words; `world_size`: as that many ranks run it."""
@@ -857,7 +854,7 @@ def with_kept_nulls(dataset: Dataset) -> Dataset:
         source = keeping_nulls(node.opened.source)
         return node if source is node.opened.source else replace(node, opened=replace(node.opened, source=source))
 
-    if any(isinstance(node, (*COLUMN_NODES, LaneNode, Transform, Pad)) for node in flow(dataset.root)):
+    if any(node.computes for node in flow(dataset.root)):
         return dataset
     root = kept(dataset.root)
     return dataset if root is dataset.root else Dataset(root)

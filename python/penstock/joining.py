@@ -17,7 +17,7 @@ from penstock.plan.nodes import Concat, Mix, Node, SourceColumn, Take, Zip
 from penstock.plan.weights import read_weights
 from penstock.resolve.draw_checks import check_draws
 from penstock.resolve.order_checks import check_order
-from penstock.resolve.row_counts import rows_of
+from penstock.resolve.resolved import resolve
 
 
 @options_by_name("write concat([…, …])")
@@ -100,7 +100,7 @@ def zip(datasets: Iterable[Dataset], *, on: str | None = None, strict: bool = Tr
         roots = paired(roots, on, strict=strict)
     check_verb(Zip(inputs=roots))
     if on is None and not strict:
-        counts = [*map(rows_of, roots)]
+        counts = [resolve(root).rows for root in roots]
         roots = tuple(
             root if rows == min(counts) else Take(input=root, count=min(counts))
             for root, rows in pairs(roots, counts, strict=True)

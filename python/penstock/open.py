@@ -31,7 +31,8 @@ from penstock.inputs.pipe import open_pipe
 from penstock.inputs.sql.dialect import Place
 from penstock.inputs.sql.source import read_sql as open_sql
 from penstock.observe.quarantine import ids_in, read_quarantine
-from penstock.plan.nodes.picked import Exclude
+from penstock.plan.nodes import Exclude
+from penstock.resolve.resolved import resolve
 from penstock.source.checks.ranges import CheckedRanges, Checks, warn_of_unknown
 from penstock.source.nulls import with_nulls
 from penstock.source.protocol import Format
@@ -140,7 +141,7 @@ def _without(dataset: Dataset, exclude: Paths) -> Dataset:
     if not len(samples):
         return dataset
     node = Exclude(input=dataset.root, picked=Picked(samples, manifest.samples))
-    if not node.rows(manifest.samples):
+    if not resolve(node).rows:
         raise PlanError(node.none_left(manifest.samples))
     return Dataset(node)
 

@@ -27,14 +27,14 @@ from penstock.observe.quarantine import BadSample
 from penstock.order.contents import Contents, contents_of, padding
 from penstock.order.cursor import Position, Work
 from penstock.order.token_batches import TokenBatches
-from penstock.plan.nodes import BatchTokens, LaneNode, Mix, Shard
+from penstock.plan.nodes import BatchTokens, Mix, Shard
 from penstock.plan.rules import optimize
 from penstock.plan.saved import SavedPlan
 from penstock.plan.skipping import check_equal_parts, skipping
-from penstock.plan.tree import find, flow, leaves
+from penstock.plan.tree import find, flow, lane_stage, leaves
 from penstock.resolve.cut import cut
 from penstock.resolve.ordering import Where, order_of
-from penstock.resolve.row_counts import first_ids_of
+from penstock.resolve.resolved import resolve
 from penstock.runtime.free_memory import default_memory
 from penstock.runtime.stage import Delivered
 from penstock.source.protocol import Access
@@ -73,11 +73,7 @@ class Share:
             or not position.epoch
             or all(node.rows for node in flow(plain.root) if isinstance(node, Mix))
         )
-        if (
-            any(feed.below for feed in feeds)
-            or any(isinstance(node, LaneNode) for node in flow(plain.root))
-            or not is_known
-        ):
+        if any(feed.below for feed in feeds) or lane_stage(plain.root) is not None or not is_known:
             raise StateError(
                 "the state was saved without on_error='skip', and where each of this plan's stages goes on with it is not known; load it with the "
                 "on_error that it was saved with, or start anew"
@@ -192,7 +188,7 @@ class Share:
                 epochs,
                 self.lowered.to_read,
             )
-            for leaf, first_id in zip(leaves(root), first_ids_of(root).tolist(), strict=False)
+            for leaf, first_id in zip(leaves(root), resolve(root).first_ids.tolist(), strict=False)
             if isinstance(storage := leaf.opened.storage, CachedStorage)
             and leaf.opened.source.access is not Access.MEMORY  # of files, as labels and paths are: no file is read
         ]

@@ -17,7 +17,7 @@ import pytest
 
 import penstock as ps
 from penstock import col
-from penstock.looking import looking
+from penstock.looking import rows as looking
 from promises.test_composed import COUNTS, ids_of, three, whole
 from support import cases, promises
 from support.cases import MemoryStorage

@@ -107,6 +107,17 @@ def test_rows_that_are_chosen_before_have_their_numbers() -> None:
             assert batch["id"].max() < 100
 
 
+def test_the_lengths_of_datasets_that_were_joined() -> None:
+    """A column that says which dataset a row came of changes no row: lengths are those of the rows below it."""
+    both = ps.concat([ragged(), ragged().take(50)], source="source")
+    data = both.batch_bucketed(8, by="tokens", boundaries=EDGES, columns=["tokens"])
+    with ps.Loader(data, rank=0, world_size=1) as loader:
+        found = [np.searchsorted(EDGES, batch["tokens_lengths"], side="right") for batch in loader]
+        rows = sum(map(len, found))
+    assert rows == ROWS + 50
+    assert sum(len({*buckets.tolist()}) > 1 for buckets in found) < len(EDGES) + 1
+
+
 def test_a_state_of_other_buckets_is_refused() -> None:
     with ps.Loader(rows().shuffle(seed=1).batch_bucketed(8, by=LENGTHS, boundaries=EDGES)) as loader:
         state = loader.state_dict()

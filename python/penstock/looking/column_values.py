@@ -20,12 +20,11 @@ from penstock.core.spec import Columns, Field, Ids, Spec, is_list
 from penstock.order.zipped import Link, followed
 from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of, no_rows, value_of
-from penstock.plan.nodes import Node, Read, Select, Zip
+from penstock.plan.nodes import Node, Read, Select
 from penstock.plan.nullable import Nullable, put_together, taken_apart, true_of
 from penstock.plan.possible import may_be_true
 from penstock.plan.tree import inputs_of, leaves
-from penstock.resolve.row_counts import first_ids_of
-from penstock.resolve.zipping import links_of, natural_rows
+from penstock.resolve.resolved import resolve
 from penstock.source.nulls import stored
 from penstock.source.protocol import BlockSource, BoundedSource, ColumnSource, NullSource, StoringSource
 from penstock.stages.read.samples import load_samples
@@ -75,7 +74,7 @@ def column_values(verb: str, root: Node, expression: Expression, progress: Progr
 def true_rows(verb: str, root: Node, predicate: Expression, progress: Progress | None) -> Ids:
     """The rows for which a predicate is true, ascending. Nothing is read of rows for which it cannot be, by what their source says of them."""
     empty, names = check_expression(verb, root, predicate), columns_of(predicate)
-    rows = natural_rows(root)
+    rows = resolve(root).natural
     ids = np.arange(rows.rows)
     wanted = ids if rows.is_identity else np.unique(ids := rows.ids(ids))
     possible = _possible(root, names, predicate, wanted)
@@ -91,10 +90,10 @@ def true_rows(verb: str, root: Node, predicate: Expression, progress: Progress |
 
 def _possible(root: Node, names: set[str], predicate: Expression, ids: Ids) -> Ids:
     """Those of rows, by their ids, which ascend, for which a predicate could be true."""
-    if links_of(root):
+    if resolve(root).links:
         return ids
     may = np.ones(len(ids), dtype=np.bool_)
-    for leaf, first_id in zip(leaves(root), first_ids_of(root).tolist(), strict=False):
+    for leaf, first_id in zip(leaves(root), resolve(root).first_ids.tolist(), strict=False):
         source = stored(leaf.opened.source)
         for run in source.bounds(sorted(names)) if isinstance(source, BoundedSource) else ():
             if not may_be_true(predicate, run.of, source.spec):
@@ -116,7 +115,7 @@ def row_values(
 
     sees_nulls: whether the columns have their nulls; else they are as batches have them.
     """
-    rows = natural_rows(root)
+    rows = resolve(root).natural
     places = None if rows.is_identity else rows.ids(np.arange(rows.rows))
     wanted = np.arange(rows.rows) if places is None else np.unique(places)
     done, parts = 0, []
@@ -134,7 +133,7 @@ def row_values(
 
 def _parts_of(root: Node, names: set[str], ids: Ids, *, sees_nulls: bool) -> Iterator[_Part]:
     """Columns of rows by their ids, which ascend."""
-    first_ids, links = first_ids_of(root), links_of(root)
+    first_ids, links = resolve(root).first_ids, resolve(root).links
     if links:
         yield from _parts_of_zips(root, names, ids, links, sees_nulls=sees_nulls)
         return
@@ -147,7 +146,7 @@ def _parts_of_zips(
     root: Node, names: set[str], ids: Ids, links: tuple[Link, ...], *, sees_nulls: bool
 ) -> Iterator[_Part]:
     """The same where columns of a row come from several sources."""
-    first_ids = first_ids_of(root).tolist()
+    first_ids = resolve(root).first_ids.tolist()
     having = zip(count(), leaves(root), _of_each_leaf(root, names), strict=False)
     looking = [(number, _Looking(leaf, some, sees_nulls=sees_nulls)) for number, leaf, some in having if some]
     together = min(one.rows for _, one in looking)
@@ -168,9 +167,10 @@ def _of_each_leaf(root: Node, names: set[str]) -> Iterator[set[str]]:
         yield names & root.opened.source.spec.keys()
         return
     left = names & {*root.columns} if isinstance(root, Select) else names
+    is_zip = root.joins == "columns"
     for below in inputs_of(root):
-        mine = left & spec_of(below).keys() if isinstance(root, Zip) else left
-        left = left - mine if isinstance(root, Zip) else left
+        mine = left & resolve(below).spec.keys() if is_zip else left
+        left = left - mine if is_zip else left
         yield from _of_each_leaf(below, mine)
 
 

@@ -19,19 +19,15 @@ from penstock.core.warned import warn
 from penstock.looking.column_values import check_expression
 from penstock.looking.rows import Looking
 from penstock.plan.check import check_verb
-from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.expression import col
-from penstock.plan.nodes import Cache, Map, MapRows, Node, Read, Select, SourceColumn, Subset, Transform, Zip
+from penstock.plan.nodes import Node, Read, Select, Subset, Zip
 from penstock.plan.tree import inputs_of, leaves, with_inputs
-from penstock.resolve.row_counts import first_ids_of, rows_of
+from penstock.resolve.resolved import resolve
 from penstock.resolve.row_places import RowPlaces
-from penstock.resolve.zipping import natural_rows
 
 STEM = "stem"
 #: Extensions at the end of a name: the last one, and letters between dots before it; "a.seg.png" and "2024.05.png" are "a" and "2024.05".
 _EXTENSIONS = r"^(.*?[^/.])(\.[A-Za-z]+)*\.[0-9]*[A-Za-z][0-9A-Za-z]*$"
-#: What changes columns, and neither which rows there are nor their order.
-_ABOVE_ROWS = (Cache, Map, MapRows, SourceColumn, Transform)
 #: Keys that messages show, and names that are compared at once.
 _SHOWN, _COMPARED = 3, 1 << 16
 
@@ -95,8 +91,8 @@ def _first_difference(one: Node, other: Node) -> tuple[str, str] | None:
 
 def _rows_alone(node: Node) -> Node:
     """The plan with the columns of its sources: it has the same rows."""
-    while isinstance(node, _ABOVE_ROWS):
-        node = node.input
+    while node.row_effect == "same" and len(node.below) == 1 and not isinstance(node, Select):
+        (node,) = node.below
     return with_inputs(node, [_rows_alone(below) for below in inputs_of(node)])
 
 
@@ -104,8 +100,8 @@ def _with_one_key(roots: Sequence[Node], rows: Sequence[Node], on: str) -> list[
     """The datasets, of which only the first has the column of the key."""
     made = [roots[0]] if roots else []
     for number, root in enumerate(roots[1:], 1):
-        known = known_columns(root)
-        if known is None or on not in known or on not in spec_of(rows[0]):
+        known = resolve(root).columns
+        if known is None or on not in known or on not in resolve(rows[0]).spec:
             made.append(root)
             continue
         left = tuple(name for name in known if name != on)
@@ -134,7 +130,7 @@ def _check_key(number: int, root: Node, on: str) -> None:
 
 
 def _is_by_name(root: Node, on: str) -> bool:
-    return on == STEM and on not in spec_of(root)
+    return on == STEM and on not in resolve(root).spec
 
 
 def _is_file_a_row(leaf: Read) -> bool:
@@ -167,7 +163,7 @@ def _alike(on: str, keys: Sequence[pa.Array]) -> list[pa.Array]:
 def _file_names(root: Node) -> pa.Array:
     """The name of every row's file below the folder that was read."""
     manifests = [leaf.opened.source.manifest for leaf in leaves(root)]
-    rows, first_ids, parts, places = natural_rows(root), first_ids_of(root).tolist(), [], []
+    rows, first_ids, parts, places = resolve(root).natural, resolve(root).first_ids.tolist(), [], []
     ids = rows.ids(np.arange(rows.rows))
     for manifest, (begin, end) in zip(manifests, pairwise(first_ids), strict=True):
         mine = np.flatnonzero((ids >= begin) & (ids < end))
@@ -192,8 +188,8 @@ def _check_once(on: str, number: int, keys: pa.Array, root: Node) -> None:
     turn = np.argsort(codes, kind="stable")
     again = int(turn[1:][codes[turn[1:]] == codes[turn[:-1]]].min())
     first = int(np.flatnonzero(codes == codes[again])[0])
-    rows = natural_rows(root).ids(np.array([first, again]))
-    places = RowPlaces(first_ids_of(root), leaves(root))
+    rows = resolve(root).natural.ids(np.array([first, again]))
+    places = RowPlaces(resolve(root).first_ids, leaves(root))
     one, other = (places(row) for row in rows.tolist())
     raise PlanError(
         f"zip: on={quoted(on)}: {one} and {other}, both of dataset {number}, have the key {quoted(keys[first].as_py())}, and a key has one row in every dataset; "
@@ -238,6 +234,6 @@ def _some(keys: pa.Array) -> str:
 
 def _chosen(root: Node, picked: Picked) -> Node:
     """The rows that were picked, as `Subset`; the dataset as it is where these are all of them in order."""
-    if len(picked) == rows_of(root) and bool((picked.numbers == np.arange(len(picked))).all()):
+    if len(picked) == resolve(root).rows and bool((picked.numbers == np.arange(len(picked))).all()):
         return root
     return Subset(input=root, picked=picked)

@@ -13,13 +13,12 @@ from penstock.core.spec import Ids
 from penstock.order.keys import mix_rows
 from penstock.plan.nodes import Node, Read
 from penstock.plan.tree import leaves
-from penstock.resolve.row_counts import first_ids_of
-from penstock.resolve.zipping import natural_rows
+from penstock.resolve.resolved import resolve
 
 
 def row_keys(root: Node) -> Ids:
     """Of every row: its source's number, the name of its file below the folder that was read, and its place there; in memory the row number."""
-    rows, first_ids = natural_rows(root), first_ids_of(root)
+    rows, first_ids = resolve(root).natural, resolve(root).first_ids
     ids = rows.ids(np.arange(rows.rows))
     if len(first_ids) == 2:
         return _keys(leaves(root)[0], ids, 0)

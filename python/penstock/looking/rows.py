@@ -24,7 +24,7 @@ from penstock.plan.expression import Expression
 from penstock.plan.nodes import Node, Read, describe
 from penstock.plan.nullable import taken_apart
 from penstock.plan.tree import flow, leaves
-from penstock.resolve.row_counts import rows_of
+from penstock.resolve.resolved import resolve
 from penstock.source.protocol import Access
 
 #: Changes when other rows are picked by the same words.
@@ -43,7 +43,7 @@ class Looking:
                     f"{verb}: {leaf.where} is drawn in one order, and nothing of it is kept; let from_iterable(…, spool=True) keep the rows"
                 )
         self.verb, self.root, self._progress = verb, root, progress
-        self.rows = rows_of(root)
+        self.rows = resolve(root).rows
 
     def values(self, expression: Expression) -> Any:
         """The expression's value for every row; PlanError where one is missing."""

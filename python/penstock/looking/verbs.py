@@ -24,11 +24,10 @@ from penstock.looking.rows import Looking, digest
 from penstock.order.balance import balanced
 from penstock.order.sampling import drawn_again, drawn_once
 from penstock.order.split import part_rows, split_by_key, split_classes
-from penstock.plan.check import check_names, classes_of
-from penstock.plan.columns import spec_of
+from penstock.plan.columns import check_names, spec_of
 from penstock.plan.expression import Expression, expression_of
 from penstock.plan.function_parts import function_parts
-from penstock.plan.nodes import Cache, Map, MapRows, Node, Select, Shuffle, Transform, check_seed
+from penstock.plan.nodes import Node, Shuffle, check_seed, classes_of
 from penstock.plan.nodes.functions import check_text
 from penstock.plan.nodes.picked import Balance, Filter, Sample, Sort, Split
 from penstock.plan.tree import leaves
@@ -208,8 +207,8 @@ def numbers_of_rows(verb: str, root: Node, by: Any, progress: Progress | None) -
     """A number for each row of the data below what keeps all rows: of a column of lists, texts or bytes their lengths. Arrays stay as they are."""
     if not isinstance(by, (str, Expression)):
         return by
-    while isinstance(root, (Shuffle, Map, MapRows, Select, Transform, Cache)):
-        root = root.input
+    while len(root.below) == 1 and (root.row_effect == "same" or isinstance(root, Shuffle)):
+        (root,) = root.below
     looking, expression = Looking(verb, root, progress), expression_of(verb, by)
     field = spec_of(root).get(by) if isinstance(by, str) else None
     if field is not None and not field.required.is_fixed:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.core.errors import PlanError
-from penstock.plan.nodes import Cache, LaneNode, Map, MapRows, Node, Transform
+from penstock.plan.nodes import Cache, Node
 from penstock.plan.tree import flow, inputs_of, leaves
 from penstock.resolve.cache_checks import check_cache
 
@@ -25,7 +25,7 @@ def cache_places(root: Node, stages_after: Mapping[int, int]) -> list[CachePlace
 
     stages_after: how many stages there are up to each node.
     """
-    if any(isinstance(node, (Cache, LaneNode)) for node in flow(root)):
+    if any(isinstance(node, Cache) or node.row_effect == "counted" for node in flow(root)):
         return []
     return _places(root, stages_after, first=0, of="")
 
@@ -33,7 +33,7 @@ def cache_places(root: Node, stages_after: Mapping[int, int]) -> list[CachePlace
 def _places(root: Node, stages_after: Mapping[int, int], *, first: int, of: str) -> list[CachePlace]:
     node, changes = root, list[Node]()
     while len(inputs_of(node)) == 1:
-        if isinstance(node, (Transform, Map, MapRows)):
+        if node.computes and node.row_effect == "same":
             changes.append(node)
         node = inputs_of(node)[0]
     fitting = next((one for one in changes if _fits(one)), None)

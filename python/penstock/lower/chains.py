@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.plan.nodes import Node, Transform
-from penstock.plan.rules.across_cache import BETWEEN, across_cache
+from penstock.plan.rules.across_cache import across_cache, is_between
 from penstock.plan.tree import rewrite, with_inputs
 from penstock.transform.image import ToLayout
 
@@ -46,6 +46,4 @@ def layout_of(ops: tuple[Any, ...]) -> Any:
 
 
 def _with_below(node: Node, below: Transform) -> Node:
-    if isinstance(node, BETWEEN):
-        return with_inputs(node, [_with_below(node.input, below)])
-    return below
+    return with_inputs(node, [_with_below(node.below[0], below)]) if is_between(node) else below

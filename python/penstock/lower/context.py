@@ -18,9 +18,8 @@ from penstock.plan.nodes import Node, Read
 from penstock.plan.tree import leaves
 from penstock.processes.pool import Pool
 from penstock.resolve.ordering import Where
-from penstock.resolve.row_counts import first_ids_of
+from penstock.resolve.resolved import resolve
 from penstock.resolve.row_places import RowPlaces
-from penstock.resolve.zipping import links_of
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Stage
@@ -65,7 +64,7 @@ class Sources:
 
 def sources_of(root: Node) -> Sources:
     """The sources of a plan."""
-    every, first_ids, links = leaves(root), first_ids_of(root), links_of(root)
+    every, first_ids, links = leaves(root), resolve(root).first_ids, resolve(root).links
     leads = [not any(link.follows[0] <= one < link.follows[1] for link in links) for one in first_ids[:-1]]
     rows = int(np.diff(first_ids)[leads].sum())
     size_bytes = sum(leaf.opened.source.manifest.size_bytes for leaf in every)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.lower.chains import layout_of, split_chains
-from penstock.plan.nodes import COLUMN_NODES, Concat, Mix, Node, Read, Transform
+from penstock.plan.nodes import Node, Transform
 from penstock.plan.tree import inputs_of, rewrite
 
 
@@ -27,10 +27,9 @@ def _with_layout(node: Node) -> Node | None:
 
 def _makers(node: Node, column: str) -> list[Transform]:
     """The transforms that make a column, one for each dataset that is joined below; none where a dataset, or a function, has it of its own."""
-    if isinstance(node, (Read, *COLUMN_NODES)):
+    if node.column_effect == "unknown":
         return []
     if isinstance(node, Transform) and column in dict(node.ops):
         return [node]
     found = [_makers(below, column) for below in inputs_of(node)]
-    is_joined = isinstance(node, (Concat, Mix))
-    return [] if is_joined and not all(found) else [maker for makers in found for maker in makers]
+    return [] if node.joins == "rows" and not all(found) else [maker for makers in found for maker in makers]

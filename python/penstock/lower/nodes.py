@@ -12,55 +12,34 @@ from penstock.lower.functions import lower_map, lower_map_rows
 from penstock.lower.rows import lower_joined, lower_order, lower_read, lower_zip
 from penstock.lower.transform import lower_transform
 from penstock.plan.nodes import (
-    Batch,
-    BatchTokens,
-    Bucket,
     Cache,
     Concat,
-    Every,
     Map,
     MapRows,
     Mix,
     Node,
     Pad,
     Read,
-    Repeat,
     Select,
-    Shard,
-    Shuffle,
-    Skip,
     SourceColumn,
-    Take,
     Transform,
     Zip,
 )
-from penstock.plan.nodes.picked import PICKED, Exclude
 from penstock.plan.tree import inputs_of
 
 #: What becomes of a node: of what its inputs give, in a context.
 Lower = Callable[[Any, Sequence[Branch], Context], Branch]
 
-#: A row for each kind of node. `LaneNode`s have none: a plan is cut at them (`resolve.cut`).
+#: A row for each kind of node that changes columns, or joins them; all others say which rows come when (`is_order`). `LaneNode`s have none: a plan is cut at them (`resolve.cut`).
 STAGES: dict[type, Lower] = {
     Read: lower_read,
     Concat: lower_joined,
     Mix: lower_joined,
     Zip: lower_zip,
     SourceColumn: lower_source_column,
-    Repeat: lower_order,
-    Take: lower_order,
-    Skip: lower_order,
-    Every: lower_order,
-    Exclude: lower_order,
-    **dict.fromkeys(PICKED, lower_order),
-    Shuffle: lower_order,
-    Shard: lower_order,
     Select: lower_select,
     Cache: lower_cache,
-    Bucket: lower_order,
     Pad: lower_pad,
-    Batch: lower_order,
-    BatchTokens: lower_order,
     Transform: lower_transform,
     Map: lower_map,
     MapRows: lower_map_rows,
@@ -72,7 +51,7 @@ def lower_node(node: Node, context: Context, after: dict[int, int], before: int 
 
     after: gets how many stages there are up to each node, of which `before` are there already.
     """
-    lower = STAGES.get(type(node))
+    lower = lower_order if node.is_order else STAGES.get(type(node))
     if lower is None:
         raise TypeError(
             f"lower: no row of STAGES says what becomes of {type(node).__name__}; write one in penstock/lower/nodes.py"

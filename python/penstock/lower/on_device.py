@@ -5,33 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.plan.nodes import (
-    Batch,
-    BatchTokens,
-    Bucket,
-    Every,
-    Node,
-    Pad,
-    Repeat,
-    Select,
-    Shard,
-    Shuffle,
-    Skip,
-    Take,
-    Transform,
-)
-from penstock.plan.nodes.picked import PICKED, Exclude
+from penstock.plan.nodes import Node, Transform
 from penstock.stages.moved_ops import MovedOps
-
-#: What neither looks at images nor moves them from one dataset's rows to another's; ragged columns, which are padded, are no images.
-_PASSES = (Batch, BatchTokens, Bucket, Pad, Shuffle, Shard, Repeat, Take, Skip, Every, Select, Exclude, *PICKED)
 
 
 def last_transform(root: Node) -> Node | None:
     """The transform whose result is delivered as it is: no function, cache or mix is between; None if there is none."""
     node = root
-    while isinstance(node, _PASSES):
-        node = node.input
+    while node.passes_pixels:
+        (node,) = node.below
     return node if isinstance(node, Transform) else None
 
 

@@ -10,7 +10,7 @@ from penstock.deliver.launchers import ranks_here
 from penstock.lower.context import ITEM_BYTES, Context
 from penstock.plan.nodes import Cache, Mix, Read, Shuffle
 from penstock.plan.tree import find, flow
-from penstock.resolve.untouched import untouched
+from penstock.resolve.resolved import resolve
 from penstock.runtime.budget import ItemBytes
 from penstock.runtime.item_bytes import ColumnBytes
 from penstock.runtime.stage import Columned, Stage
@@ -65,7 +65,7 @@ def open_readers(context: Context, feeds: Mapping[int, LaneFeed]) -> Readers:
     readers, sources = list[AnyReader](), list[tuple[int, int]]()
     row_bytes = ColumnBytes(context.sources.record_bytes, context.sources.columns)(1, None)
     readings = [_reading(context, number, leaf, row_bytes) for number, leaf in enumerate(context.sources.leaves)]
-    for low, high in untouched(context.root):
+    for low, high in resolve(context.root).runs_of_order():
         some = readings[low:high]
         single = [
             Lanes(feeds[each.number], each.allocate) if each.number in feeds else reader_of(each) for each in some

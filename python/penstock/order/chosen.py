@@ -54,6 +54,10 @@ class Chosen:
         """Whether ids are places."""
         return False
 
+    def moved(self, by: int) -> Chosen:
+        """The same rows with ids that are larger by so much."""
+        return replace(self, first_id=self.first_id + by) if by else self
+
     def sliced(self, first: int, count: int) -> Chosen:
         """The rows [first, first + count), as far as there are any."""
         return replace(self, picked=Picked(self.picked.numbers[first : first + count], self.picked.rows))

@@ -72,6 +72,10 @@ class Segments:
         """These and then the others."""
         return Segments(self.runs + other.runs)
 
+    def moved(self, by: int) -> Segments:
+        """The same rows with ids that are larger by so much."""
+        return Segments(tuple((first + by, count, distance) for first, count, distance in self.runs)) if by else self
+
     def sliced(self, first: int, count: int) -> Segments:
         """The rows [first, first + count), as far as there are any."""
         kept, begin = [], 0

@@ -9,24 +9,9 @@ from typing import Any, Self
 from penstock.core.errors import PlanError, StateError
 from penstock.core.given import is_whole
 from penstock.core.quoted import quoted
-from penstock.plan.nodes import (
-    Batch,
-    Map,
-    MapRows,
-    Mix,
-    Node,
-    Pad,
-    Repeat,
-    Shard,
-    Shuffle,
-    SourceColumn,
-    Transform,
-)
+from penstock.plan.nodes import Mix, Node, Shard
 from penstock.plan.tree import flow, inputs_of, with_inputs
 from penstock.plan.weights import Changes, check_steps, check_weights, plain
-
-#: What may stand above a mix whose weights change: step k takes the rows that the mix makes for it.
-_BY_STEP = (SourceColumn, Shuffle, Shard, Transform, Map, MapRows, Pad, Batch, Repeat)
 
 
 def check_changing(new: Node) -> None:
@@ -34,7 +19,7 @@ def check_changing(new: Node) -> None:
     below = (node for branch in inputs_of(new) for node in flow(branch))
     if not any(isinstance(node, Mix) and node.changes for node in below):
         return
-    if not isinstance(new, _BY_STEP):
+    if not new.keeps_steps:
         raise PlanError(
             f"{new.verb}: comes after a mix whose weights change by step, and would shift its rows to other steps; "
             f"let {new.verb} come before the mix, or give the mix weights that stay"
@@ -130,7 +115,7 @@ def _check_settable(root: Node, mix: Mix) -> None:
         )
     node = root
     while node is not mix:
-        if not isinstance(node, _BY_STEP):
+        if not node.keeps_steps:
             raise PlanError(
                 f"set_weights: the mix comes below {node.verb}, which shifts its rows to other steps; let {node.verb} come before the mix"
             )

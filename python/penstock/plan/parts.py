@@ -6,22 +6,8 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
-from penstock.core.packing import Packing
-from penstock.core.padding import Padding
 from penstock.plan.function_parts import Part, function_parts
-from penstock.plan.nodes import (
-    FUNCTION_NODES,
-    Cache,
-    FilterFunction,
-    Node,
-    Pack,
-    Pad,
-    Read,
-    Select,
-    SourceColumn,
-    Transform,
-)
-from penstock.plan.nodes.picked import PickedRows
+from penstock.plan.nodes import Node, Transform
 from penstock.plan.plain_values import digest_of, qualified_name
 
 _LONGEST_SHOWN = 160
@@ -29,36 +15,10 @@ _LONGEST_SHOWN = 160
 
 def parts_of(node: Node) -> tuple[Part, ...]:
     """The parts of a verb besides those that decide the order; not where the data lies."""
-    if isinstance(node, Read):
-        columns = ", ".join(f"{new}: {old}" if new != old else new for new, old in node.columns)
-        return (_part("format", node.format), _part("columns", columns))
-    if isinstance(node, Select):
-        return (_part("columns", ", ".join(node.columns)),)
-    if isinstance(node, SourceColumn):
-        return (_part("name", node.name),)
-    if isinstance(node, Cache):
-        return (_part("freeze_random", str(node.freeze_random)),)
     if isinstance(node, Transform):
         return tuple(_of_chains(node))
-    for kind, settings in ((Pad, Padding), (Pack, Packing)):
-        if isinstance(node, kind):
-            return tuple(
-                _part(field.name, str(value))
-                for field in fields(settings)
-                if (value := getattr(node, field.name)) != field.default
-            )
-    if isinstance(node, PickedRows):
-        words = [field.name for field in fields(node) if field.name not in ("input", "verb")]
-        return tuple(_part(name, str(getattr(node, name))) for name in words)
-    if isinstance(node, FilterFunction) and node.columns is not None:
-        return (*function_parts(node.function), _part("columns", ", ".join(node.columns)), *_of_text(node.text))
-    if isinstance(node, FUNCTION_NODES):
-        return (*function_parts(node.function), *_of_text(getattr(node, "text", "arrow")))
-    return ()
-
-
-def _of_text(text: str) -> tuple[Part, ...]:
-    return () if text == "arrow" else (_part("text", text),)
+    function = () if node.user_function is None else function_parts(node.user_function)
+    return (*function, *(_part(name, text) for name, text in node.said()))
 
 
 def _of_chains(node: Transform) -> Iterator[Part]:

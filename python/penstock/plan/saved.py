@@ -16,6 +16,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from penstock.core.errors import StateError
@@ -24,30 +25,13 @@ from penstock.core.quoted import quoted
 from penstock.plan.difference import Described, differences
 from penstock.plan.folded import folded, unfolded
 from penstock.plan.function_parts import Part, place_of
-from penstock.plan.nodes import FUNCTION_NODES, Cache, Node, Read, describe, digest, of_all_ranks
-from penstock.plan.nodes.picked import PICKING
+from penstock.plan.node import kinds
+from penstock.plan.nodes import Cache, Node, Read, describe, digest, of_all_ranks
 from penstock.plan.parts import parts_of
 from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import flow
 
 STATE_VERSION = 2
-_JOIN_VERBS = ("concat", "mix", "zip")
-_ORDER_VERBS = (
-    *_JOIN_VERBS,
-    "repeat",
-    "take",
-    "skip",
-    "every",
-    "shuffle",
-    "shard",
-    "bucket",
-    "batch",
-    "batch_tokens",
-    "exclude",
-    *PICKING,
-)
-#: Verbs that decide which rows come by what the data says; of their functions the code counts, too.
-_LANE_VERBS = ("filter", "flat_map", "pack")
 _SHOWN = 80
 _MOST = 6
 #: Bytes of plan and details together: with the rest of a state, less than 1 KiB.
@@ -147,7 +131,14 @@ def _order_verbs(plan: Sequence[str]) -> list[str]:
 
 def _decides(verb: str) -> bool:
     """Whether a verb decides which rows come when."""
-    return verb.partition(" ")[0] in _ORDER_VERBS + _LANE_VERBS
+    return verb.partition(" ")[0] in _deciding_verbs()
+
+
+@cache
+def _deciding_verbs() -> frozenset[str]:
+    """Those that decide which rows come when; what the data says decides it, too, and then the code of their functions counts."""
+    deciding = (kind for kind in kinds() if kind.is_order or kind.joins or kind.row_effect == "counted")
+    return frozenset(verb for kind in deciding if isinstance(verb := getattr(kind, "verb", ""), str) and verb)
 
 
 def _hint(orders: Sequence[Sequence[str]]) -> str:
@@ -193,7 +184,7 @@ def _count(samples: Any) -> str:
 
 def _in_clear(node: Node) -> bool:
     """Whether a state says what a verb is; of functions it has digests."""
-    return node.verb in _ORDER_VERBS and not isinstance(node, FUNCTION_NODES)
+    return node.is_order or bool(node.joins)
 
 
 def _first_version(node: Node) -> str:
@@ -204,7 +195,7 @@ def _first_version(node: Node) -> str:
 
 
 def _described(node: Node) -> Described:
-    place = place_of(node.function) if isinstance(node, FUNCTION_NODES) else ""
+    place = "" if node.user_function is None else place_of(node.user_function)
     return Described(verb=node.verb, place=place, parts=parts_of(node))
 
 
@@ -212,7 +203,7 @@ def _in_short(node: Node, parts: tuple[Part, ...]) -> str:
     if _in_clear(node):
         return _first_version(node)
     digests = [_digest_of(part for part in parts if not part.is_code)]
-    if isinstance(node, FUNCTION_NODES):
+    if node.user_function is not None:
         digests.insert(0, _digest_of(part for part in parts if part.is_code))
     return " ".join([node.verb, *digests])
 

@@ -5,30 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.core.errors import PlanError
-from penstock.plan.nodes import (
-    Batch,
-    Bucket,
-    Cache,
-    LaneNode,
-    Map,
-    MapRows,
-    Mix,
-    Node,
-    Pad,
-    Read,
-    Select,
-    Shard,
-    SkipBad,
-    SourceColumn,
-    Transform,
-)
-from penstock.plan.tree import find, flow, inputs_of, with_inputs
-
-#: Verbs that may meet a bad row.
-_FALLIBLE = (Read, Transform, MapRows)
-
-#: What leaves the order of a mix below it as it is, so that rows may be left out of each of its datasets.
-_KEEPS_ORDER = (Batch, Pad, Select, Transform, Map, MapRows, SourceColumn, Mix, LaneNode)
+from penstock.plan.nodes import Batch, Cache, Mix, Node, Pad, SkipBad, Transform
+from penstock.plan.tree import find, find_where, flow, inputs_of, with_inputs
 
 
 def skipping(root: Node, steps: int) -> Node:
@@ -37,11 +15,10 @@ def skipping(root: Node, steps: int) -> Node:
     Of the datasets of a mix they are left out before it, so that its weights are exact, unless something above the mix orders its rows anew.
     PlanError for a plan of which rows cannot be left out.
     """
-    for kind, name in ((Bucket, "batch_bucketed"), (Shard, "shard")):
-        if find(root, kind) is not None:
-            raise PlanError(
-                f"on_error='skip': with {name} every row has its place in an epoch, and none can be left out; choose on_error='substitute'"
-            )
+    if (fixing := find_where(root, lambda node: node.fixes_epoch)) is not None:
+        raise PlanError(
+            f"on_error='skip': with {fixing.called} every row has its place in an epoch, and none can be left out; choose on_error='substitute'"
+        )
     for node in flow(root):
         if isinstance(node, Cache) and find(node, Mix) is not None:
             raise PlanError(
@@ -76,7 +53,7 @@ def _below_batch(node: Node, steps: int) -> Node:
         return replace(node, input=_below_batch(node.input, steps))
     if find(node, Batch) is None:
         return _without_bad(node)
-    if not isinstance(node, _FALLIBLE):
+    if not node.may_fail:
         return with_inputs(node, [_below_batch(below, steps) for below in inputs_of(node)])
     (below,) = inputs_of(node)
     padded = find(below, Pad)
@@ -110,9 +87,10 @@ def _below_padding(node: Transform) -> Node:
 
 def _guarded(node: Node, *, keeps_order: bool) -> Node:
     """A plan of which no lane stage, and no mix that keeps its order, gets a bad row."""
-    keeps_order = isinstance(node, LaneNode) or (keeps_order and isinstance(node, _KEEPS_ORDER))
+    is_counted = node.row_effect == "counted"
+    keeps_order = is_counted or (keeps_order and node.keeps_order)
     inputs = [_guarded(below, keeps_order=keeps_order) for below in inputs_of(node)]
-    if isinstance(node, LaneNode) or (isinstance(node, Mix) and keeps_order):
+    if is_counted or (isinstance(node, Mix) and keeps_order):
         inputs = list(map(_without_bad, inputs))
     return with_inputs(node, inputs)
 
@@ -123,6 +101,6 @@ def _without_bad(node: Node) -> Node:
 
 def _may_fail(node: Node) -> bool:
     """Whether bad rows may come out of a node: not out of a lane stage."""
-    if isinstance(node, LaneNode):
+    if node.row_effect == "counted":
         return False
-    return isinstance(node, _FALLIBLE) or any(map(_may_fail, inputs_of(node)))
+    return node.may_fail or any(map(_may_fail, inputs_of(node)))

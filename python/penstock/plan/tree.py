@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from penstock.plan.nodes import Concat, Mix, Node, Read, Zip
+from penstock.plan.node import Node
+
+if TYPE_CHECKING:
+    from penstock.plan.nodes import Read
 
 _Kind = TypeVar("_Kind", bound=Node)
 
@@ -16,28 +18,31 @@ Rule = Callable[[Node], Node | None]
 
 def inputs_of(node: Node) -> tuple[Node, ...]:
     """What a node gets its rows from; nothing for a leaf."""
-    if isinstance(node, Read):
-        return ()
-    return node.inputs if isinstance(node, (Concat, Mix, Zip)) else (node.input,)
+    return node.below
 
 
 def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
     """The same node on other inputs."""
-    if isinstance(node, Read):
-        return node
-    return (
-        replace(node, inputs=tuple(inputs)) if isinstance(node, (Concat, Mix, Zip)) else replace(node, input=inputs[0])
-    )
+    return node.with_inputs(inputs)
 
 
 def flow(root: Node) -> tuple[Node, ...]:
     """All nodes, each after its inputs: for a plan of one source the verbs as they were written."""
-    return (*(node for below in inputs_of(root) for node in flow(below)), root)
+    return tuple(_flow(root))
+
+
+def _flow(root: Node) -> Iterator[Node]:
+    chain = [root]
+    while len(below := chain[-1].below) == 1:
+        chain.append(below[0])
+    for one in below:
+        yield from _flow(one)
+    yield from reversed(chain)
 
 
 def leaves(root: Node) -> tuple[Read, ...]:
     """The sources, in order."""
-    return tuple(node for node in flow(root) if isinstance(node, Read))
+    return tuple(cast("Read", node) for node in _flow(root) if not node.below)
 
 
 def comes_once(root: Node) -> bool:
@@ -47,12 +52,27 @@ def comes_once(root: Node) -> bool:
 
 def find(root: Node, kind: type[_Kind]) -> _Kind | None:
     """The first node of a kind, in flow order."""
-    return next((node for node in flow(root) if isinstance(node, kind)), None)
+    return next((node for node in _flow(root) if isinstance(node, kind)), None)
+
+
+def find_where(root: Node, says: Callable[[Node], object]) -> Node | None:
+    """The first node of which something is true, in flow order."""
+    return next(filter(says, _flow(root)), None)
+
+
+def lane_stage(root: Node) -> Node | None:
+    """The first verb that gives as many rows as the data says, so that nobody knows how many come out."""
+    return find_where(root, lambda node: node.row_effect == "counted")
+
+
+def is_column_unknown(root: Node) -> bool:
+    """Whether only a function knows which columns there are."""
+    return find_where(root, lambda node: node.column_effect == "unknown") is not None
 
 
 def rewrite(root: Node, rules: Sequence[Rule], note: Callable[[Rule, Node, Node], None] | None = None) -> Node:
     """The tree with rules applied to every node, from the leaves up, until none applies. note: is called with the rule, before and after."""
-    node = with_inputs(root, [rewrite(below, rules, note) for below in inputs_of(root)])
+    node = with_inputs(root, [rewrite(below, rules, note) for below in root.below])
     for rule in rules:
         if (other := rule(node)) is not None:
             if note is not None:

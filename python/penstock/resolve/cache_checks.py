@@ -7,7 +7,7 @@ from typing import Any
 from penstock.core.errors import PlanError
 from penstock.core.held_generators import HeldGenerators
 from penstock.core.random_use import mentions_generators
-from penstock.plan.nodes import Cache, LaneNode, Map, MapRows, Node, Read, Transform
+from penstock.plan.nodes import Cache, Map, MapVerb, Node, Read
 from penstock.plan.tree import flow
 from penstock.source.protocol import Access
 from penstock.transform.function import name_of, wants_generator
@@ -18,7 +18,7 @@ _ELSE = "put cache() before it, so that it draws anew in every epoch"
 def check_cache(node: Cache) -> None:
     """PlanError where rows below cannot be kept by their numbers, or draw random numbers that a cache would repeat for ever."""
     for below in flow(node.input):
-        if isinstance(below, LaneNode):
+        if below.row_effect == "counted":
             verb = below.verb
             raise PlanError(
                 f"cache: rows are kept by their places in the data, and those that come out of {verb} have none; put cache() before {verb}(…)"
@@ -43,21 +43,19 @@ def _check_source(leaf: Read) -> None:
 
 
 def _check_random(node: Node, *, freezes: bool) -> None:
-    if isinstance(node, Transform) and not freezes:
-        for _, ops in node.ops:
-            for op in ops:
-                if getattr(op, "is_random", False):
-                    raise PlanError(
-                        f"cache: {type(op).__name__} draws anew in every epoch, and a cache would repeat what it drew; {_ELSE}, or choose "
-                        f"cache(freeze_random=True), which keeps what epoch 0 draws"
-                    )
-    if isinstance(node, (Map, MapRows)):
+    for op in (op for _, ops in node.chains for op in ops if not freezes):
+        if getattr(op, "is_random", False):
+            raise PlanError(
+                f"cache: {type(op).__name__} draws anew in every epoch, and a cache would repeat what it drew; {_ELSE}, or choose "
+                f"cache(freeze_random=True), which keeps what epoch 0 draws"
+            )
+    if isinstance(node, MapVerb):
         is_unasked = mentions_generators(node.function) or bool(HeldGenerators(node.function))
         if is_unasked or wants_generator(node.function):
             refuse_random(node, freezes=freezes, by_rows=not is_unasked)
 
 
-def refuse_random(node: Map | MapRows, *, freezes: bool, by_rows: bool) -> None:
+def refuse_random(node: MapVerb, *, freezes: bool, by_rows: bool) -> None:
     """PlanError for a function that draws, unless it draws for each row and that is frozen. by_rows: it draws from its `rng` only."""
     where = f"{node.verb}({name_of(node.function)})"
     if isinstance(node, Map) and freezes and not by_rows:

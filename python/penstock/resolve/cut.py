@@ -13,8 +13,8 @@ from penstock.core.byte_ranges import ByteRanges
 from penstock.core.shards import Shards
 from penstock.core.spec import Spec
 from penstock.order.lane_rows import LANE_BITS, LANE_ROWS, SPAN_BITS
-from penstock.plan.nodes import LaneNode, Node, Opened, Read
-from penstock.plan.tree import inputs_of, leaves, with_inputs
+from penstock.plan.nodes import Node, Opened, Read
+from penstock.plan.tree import leaves, with_inputs
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, AnySource
 
@@ -61,11 +61,16 @@ class LaneOutput:
         return _LaneManifest("lanes", shards, edges, verb=verb, stated_bytes=mean_bytes << SPAN_BITS)
 
 
+def lane_leaf(node: Node) -> Read:
+    """A lane stage as a source for what is above it."""
+    opened = Opened(source=cast("AnySource", LaneOutput(node)), read_ranges=ByteRanges())
+    return Read(opened=opened, where=node.verb, format="lanes", columns=(), limits=leaves(node)[0].limits)
+
+
 def cut(root: Node) -> Node:
-    """The plan above its topmost lane stages, which are leaves of it."""
-    if isinstance(root, LaneNode):
-        node = cast("Node", root)
-        opened = Opened(source=cast("AnySource", LaneOutput(node)), read_ranges=ByteRanges())
-        first = leaves(node)[0]
-        return Read(opened=opened, where=node.verb, format="lanes", columns=(), limits=first.limits)
-    return with_inputs(root, [cut(below) for below in inputs_of(root)])
+    """The plan above its topmost lane stages, which are leaves of it; the plan itself where it has none."""
+    if root.row_effect == "counted":
+        return lane_leaf(root)
+    inputs = [cut(below) for below in root.below]
+    is_same = all(one is below for one, below in zip(inputs, root.below, strict=True))
+    return root if is_same else with_inputs(root, inputs)

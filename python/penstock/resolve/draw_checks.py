@@ -12,7 +12,7 @@ from penstock.core.random_use import mentions_generators
 from penstock.core.warned import warn
 from penstock.plan.columns import known_columns
 from penstock.plan.drawing import MOVES, concerns
-from penstock.plan.nodes import COLUMN_NODES, FUNCTION_NODES, Concat, Mix, Node, Read, Transform, Zip
+from penstock.plan.nodes import Node, Transform, Zip
 from penstock.plan.tree import flow, inputs_of
 from penstock.transform.function import name_of, wants_generator
 
@@ -30,10 +30,10 @@ def check_draws(new: Node) -> None:
         for below in flow(new.input):
             if isinstance(below, Transform):
                 _check_after(new, below, known)
+        _warn_of_still(new)
     elif isinstance(new, Zip):
         for first, second in combinations(range(len(new.inputs)), 2):
             _check_side_by_side(new.inputs, first, second)
-    if isinstance(new, (Transform, Zip)):
         _warn_of_still(new)
 
 
@@ -72,9 +72,9 @@ def _first_moving(name: str, ops: Sequence[Any]) -> str | None:
 
 def _of_same_rows(root: Node) -> list[Transform]:
     """The transforms of a node's rows, with no function between that may do their work."""
-    if isinstance(root, (Read, Concat, Mix, *COLUMN_NODES)):
+    if root.joins == "rows" or root.column_effect == "unknown":
         return []
-    found = [node for below in inputs_of(root) for node in _of_same_rows(below)]
+    found = [node for below in root.below for node in _of_same_rows(below)]
     return [*found, root] if isinstance(root, Transform) else found
 
 
@@ -126,9 +126,9 @@ def _check_side_by_side(inputs: Sequence[Node], first: int, second: int) -> None
 
 def _drawing_functions(root: Node) -> list[str]:
     return [
-        f"{node.verb}({name_of(node.function)})"
+        f"{node.verb}({name_of(function)})"
         for node in flow(root)
-        if isinstance(node, FUNCTION_NODES) and (wants_generator(node.function) or mentions_generators(node.function))
+        if (function := node.user_function) is not None and (wants_generator(function) or mentions_generators(function))
     ]
 
 

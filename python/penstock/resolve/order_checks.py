@@ -2,59 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 from penstock.order.streamed import WINDOW_ROWS
-from penstock.plan.nodes import (
-    Batch,
-    BatchTokens,
-    Bucket,
-    LaneNode,
-    Node,
-    Shard,
-    Shuffle,
-    Zip,
-)
-from penstock.plan.nodes.picked import REORDERING
-from penstock.plan.tree import flow, inputs_of, leaves
+from penstock.plan.nodes import Batch, Node, Shard, Shuffle, Zip
+from penstock.plan.tree import flow, lane_stage, leaves
 from penstock.resolve.cut import cut
 from penstock.resolve.ordering import demand_order, order_of, some_rank
-from penstock.resolve.row_counts import is_forward, rows_of
+from penstock.resolve.resolved import resolve
 from penstock.source.manifest import MOST_IDS
 from penstock.source.protocol import Access
-
-#: Verbs whose ids may be more than those of any of their inputs.
-_GROWS = ("concat", "mix", "zip", "repeat")
 
 
 def check_order(root: Node) -> None:
     """PlanError where the sources cannot be read in the order that a verb asks for."""
-    if root.verb in _GROWS:
+    if root.grows:
         _check_countable(root)
-    if isinstance(root, Shuffle):
-        _check_shuffle(root)
-    if isinstance(root, (Bucket, BatchTokens, *REORDERING)) and is_forward(root):
+    if root.reads_by_number and _is_forward(root):
         raise PlanError(
             f"{root.verb}: this source can only be read in one order, and nothing of it is stored; let from_iterable(…, spool=True) store the rows"
         )
-    if isinstance(root, Shard):
-        _check_shard(root)
-    if isinstance(root, Zip):
-        _check_pairs(root)
-    if isinstance(root, Batch):
-        order = order_of(root, some_rank(root)).order  # says if no batch can be made of so few samples
-        for node in flow(root):
-            if isinstance(node, LaneNode):
-                (below,) = inputs_of(node)
-                demand_order(cut(below), order)
+    for kind, check in _CHECKS.items():
+        if isinstance(root, kind):
+            check(root)
+
+
+def _is_forward(node: Node) -> bool:
+    """Whether some rows can only be read in one order."""
+    return any(leaf.opened.source.access is Access.FORWARD for leaf in leaves(node))
 
 
 def _check_countable(node: Node) -> None:
     """PlanError where row ids, which are int64, would not suffice."""
-    inputs = inputs_of(node)
-    if any(isinstance(below, LaneNode) for one in inputs for below in flow(one)):
+    inputs = resolve(node).inputs
+    if lane_stage(node) is not None:
         return
-    rows = sum(map(rows_of, inputs)) if len(inputs) > 1 else rows_of(node)
+    rows = sum(one.rows for one in inputs) if len(inputs) > 1 else resolve(node).rows
     if rows > MOST_IDS:
         raise PlanError(
             f"{node.verb}: {rows:,} rows in all, and ids are counted in 63 bits; leave some datasets out, or repeat fewer times"
@@ -63,7 +49,7 @@ def _check_countable(node: Node) -> None:
 
 def _check_shuffle(node: Shuffle) -> None:
     """PlanError where rows can only be read in one order and are to come in any, or the other way round."""
-    if not is_forward(node):
+    if not _is_forward(node):
         if node.window is not None:
             raise PlanError(
                 f"shuffle: window={node.window:,} is for sources that can only be read in one order; the order covers all samples here, so there "
@@ -81,7 +67,7 @@ def _check_shuffle(node: Shuffle) -> None:
 
 def _check_pairs(node: Zip) -> None:
     """PlanError where rows have no counterpart."""
-    first, *others = map(rows_of, node.inputs)
+    first, *others = (one.rows for one in resolve(node).inputs)
     for number, rows in enumerate(others, 1):
         if rows != first:
             raise PlanError(
@@ -92,7 +78,7 @@ def _check_pairs(node: Zip) -> None:
 
 def _check_shard(node: Shard) -> None:
     """PlanError where a node's own files cannot be trained on beside those of the others."""
-    own = rows_of(node)
+    own = resolve(node).rows
     if own not in node.samples:
         raise PlanError(
             f"shard: {own:,} samples lie here, which none of the {len(node.samples)} nodes has by samples=…; pass len(dataset) of "
@@ -108,3 +94,21 @@ def _check_shard(node: Shard) -> None:
                 "shard: another node may have other class folders, and number its classes differently; name all of them, in one "
                 "order on every node: read(…, classes=[…])"
             )
+
+
+def _check_batch(node: Batch) -> None:
+    """PlanError where no batch can be made of so few rows, here or by a lane stage below."""
+    order = order_of(node, some_rank(node)).order
+    for below in flow(node):
+        if below.row_effect == "counted":
+            (fed,) = below.below
+            demand_order(cut(fed), order)
+
+
+#: What else is asked of some verbs.
+_CHECKS: dict[type[Node], Callable[[Any], None]] = {
+    Shuffle: _check_shuffle,
+    Shard: _check_shard,
+    Zip: _check_pairs,
+    Batch: _check_batch,
+}

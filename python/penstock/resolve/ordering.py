@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import gcd, lcm
+from typing import Any
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError
@@ -18,19 +19,11 @@ from penstock.order.protocol import RowOrder
 from penstock.order.token_batches import TokenBatches
 from penstock.order.token_cut import Budget, default_token_lanes
 from penstock.order.tokens import TokenRows
-from penstock.plan.nodes import (
-    Batch,
-    BatchTokens,
-    LaneNode,
-    Node,
-    Shard,
-    Shuffle,
-)
-from penstock.plan.tree import find, flow
+from penstock.plan.nodes import Batch, BatchTokens, Node, Shard, Shuffle
+from penstock.plan.tree import find, lane_stage
 from penstock.resolve.cut import cut
-from penstock.resolve.row_counts import rows_of
-from penstock.resolve.row_orders import RowOrders
-from penstock.resolve.zipping import zipped
+from penstock.resolve.orders import Deal
+from penstock.resolve.resolved import Resolved, resolve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,23 +36,17 @@ class Where:
     equal_parts: bool = False
 
 
-def seed_of(root: Node) -> int:
-    """The seed of a plan's random ops: that of its first shuffle, else 0."""
-    shuffle = find(root, Shuffle)
-    return 0 if shuffle is None else shuffle.seed
-
-
 def is_for_evaluation(root: Node) -> bool:
     """Whether a plan takes each row once, in the order of the data: what trainers gather of its batches is then cut to these rows."""
     batch = find(root, Batch)
-    others = (Shuffle, Shard, BatchTokens, LaneNode)
-    return batch is not None and batch.steps is None and not any(isinstance(node, others) for node in flow(root))
+    is_in_order = find(root, Shuffle) is None and find(root, Shard) is None and lane_stage(root) is None
+    return batch is not None and batch.steps is None and is_in_order and not isinstance(batch, BatchTokens)
 
 
 def some_rank(root: Node, world_size: int | None = None) -> Where:
     """A rank that reads this source, of so many or as few as can be: to describe a plan, or to check it."""
     batch, shard = find(root, Batch), find(root, Shard)
-    rows = 0 if shard is None else rows_of(root)
+    rows = 0 if shard is None else resolve(root).rows
     samples = (rows,) if shard is None else shard.samples
     if world_size is None:
         world_size = len(samples)
@@ -88,17 +75,20 @@ def order_of(root: Node, where: Where) -> Ordered:
     batch = batch.of_all(where.world_size)
     if where.equal_parts:
         _check_equal_parts(batch, shard)
-    if shard is None:
-        if isinstance(batch, BatchTokens):
-            return Ordered(order=_token_batches(root, batch), where=where, seed=seed_of(root))
-        lanes = batch.lanes or default_lanes(batch.size)
-        rows = RowOrders(cut(root), lanes, batch.size).rows
-        steps = _steps_of_buckets(rows, batch) if isinstance(rows, Bucketed) else None
-        if batch.steps is not None:
-            rows = _in_steps(rows, batch.steps * batch.size)
-        order = BatchOrder(rows=zipped(cut(root), rows), last=_last(batch), steps=steps, equal_parts=where.equal_parts)
-        return Ordered(order=order, where=where, seed=seed_of(root))
-    return _order_of_node(root, batch, shard, where)
+    if shard is not None:
+        return _order_of_node(resolve(root), batch, shard, where)
+    resolved = resolve(cut(root))
+    make = _token_batches if isinstance(batch, BatchTokens) else _batches
+    return Ordered(order=make(resolved, batch, where), where=where, seed=resolve(root).seed)
+
+
+def _batches(resolved: Resolved, batch: Batch, where: Where) -> BatchOrder:
+    lanes = batch.lanes or default_lanes(batch.size)
+    rows = Deal(resolved, lanes, batch.size).order
+    steps = _steps_of_buckets(rows, batch) if isinstance(rows, Bucketed) else None
+    if batch.steps is not None:
+        rows = _in_steps(rows, batch.steps * batch.size)
+    return BatchOrder(rows=resolved.with_links(rows), last=_last(batch), steps=steps, equal_parts=where.equal_parts)
 
 
 def _check_equal_parts(batch: Batch, shard: Shard | None) -> None:
@@ -112,12 +102,12 @@ def _check_equal_parts(batch: Batch, shard: Shard | None) -> None:
         )
 
 
-def _token_batches(root: Node, batch: BatchTokens) -> TokenBatches:
+def _token_batches(resolved: Resolved, batch: Any, _: Where) -> TokenBatches:
     """The order of batches of a bounded number of tokens; PlanError where a row is longer than a lane's part."""
     budget = _budget(batch)
-    tokens = RowOrders(root, budget.lanes, budget.lanes, budget=budget).rows
+    tokens = Deal(resolved, budget.lanes, budget.lanes, budget=budget).order
     assert isinstance(tokens, TokenRows)
-    return TokenBatches(rows=zipped(root, tokens), last=_last(batch), tokens=tokens, budget=budget)
+    return TokenBatches(rows=resolved.with_links(tokens), last=_last(batch), tokens=tokens, budget=budget)
 
 
 def _budget(batch: BatchTokens) -> Budget:
@@ -170,8 +160,8 @@ def _in_steps(order: RowOrder, rows: int) -> RowOrder:
 
 def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
     """The order of a lane stage's input, on the lanes of the order above: one epoch without an end; `root` is cut."""
-    lanes = like.lanes
-    rows = RowOrders(root, lanes, like.batch_size).rows
+    lanes, resolved = like.lanes, resolve(root)
+    rows = Deal(resolved, lanes, like.batch_size).order
     if not rows.lane_rows().min():
         raise PlanError(
             f"batch: {int(rows.lane_rows().sum()):,} rows are fewer than the {lanes} lanes that each need one; give batch(…, lanes=…) fewer lanes"
@@ -179,12 +169,12 @@ def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
     epochs = rows
     if rows.lane_rows().min() < LANE_ROWS:  # also a mix of so many rows, whatever is below it
         rows = _in_steps(rows, lanes * LANE_ROWS)
-    return DemandOrder(rows=zipped(root, rows), steps=1, epochs=epochs)
+    return DemandOrder(rows=resolved.with_links(rows), steps=1, epochs=epochs)
 
 
-def _order_of_node(root: Node, batch: Batch, shard: Shard, where: Where) -> Ordered:
+def _order_of_node(resolved: Resolved, batch: Batch, shard: Shard, where: Where) -> Ordered:
     """A node's own order: its part of every batch, out of its own samples."""
-    number, here = len(shard.samples), rows_of(root)
+    number, here = len(shard.samples), resolved.rows
     if where.world_size % number:
         raise PlanError(f"world_size={where.world_size} is not a multiple of the {number} nodes of shard(…)")
     steps = _steps(batch, shard)
@@ -212,12 +202,11 @@ def _order_of_node(root: Node, batch: Batch, shard: Shard, where: Where) -> Orde
     def seed_here(seed: int) -> int:
         return kernels.mix([seed, node, SHARD_KEY])
 
-    rows = RowOrders(root, lanes, size, seed_here).rows
-    shuffle = find(root, Shuffle)
+    rows, seed = Deal(resolved, lanes, size, seed_here).order, resolved.shuffle_seed
     return Ordered(
-        order=BatchOrder(rows=zipped(root, rows), last=_last(batch), steps=steps),
+        order=BatchOrder(rows=resolved.with_links(rows), last=_last(batch), steps=steps),
         where=replace(where, rank=rank, world_size=ranks),
-        seed=0 if shuffle is None else seed_here(shuffle.seed),
+        seed=0 if seed is None else seed_here(seed),
     )
 
 

@@ -16,7 +16,7 @@ from penstock.order.asked import AskedById
 from penstock.order.cursor import Work
 from penstock.order.protocol import RowOrder
 from penstock.order.substitutes import substitute
-from penstock.plan.nodes import MapRows, Node, Transform
+from penstock.plan.nodes import Node
 from penstock.plan.tree import flow, leaves
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
@@ -146,7 +146,7 @@ def check_substitutes(root: Node) -> None:
             "on_error='substitute': this source is drawn in one order, so that no other row can take the place of a bad one; let "
             "from_iterable(…, spool=True) keep the rows"
         )
-    above = [node.verb for node in flow(root) if isinstance(node, (Transform, MapRows))]
+    above = [node.verb for node in flow(root) if node.may_fail and node.below]
     if above and any(source.access is Access.LANES for source in sources):
         raise PlanError(
             f"on_error='substitute': {above[0]} comes after what gives rows by what the data says (filter by a function, flat_map, pack), and rows there "

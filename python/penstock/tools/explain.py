@@ -16,7 +16,7 @@ from penstock.plan.nodes import Batch, Mix, Node
 from penstock.plan.rules import Change, optimize
 from penstock.plan.tree import find, flow, leaves
 from penstock.resolve.ordering import some_rank
-from penstock.resolve.row_counts import first_ids_of
+from penstock.resolve.resolved import resolve
 from penstock.tools.explain_lanes import explain_lanes
 from penstock.tools.explain_mix import explain_mix
 
@@ -54,11 +54,7 @@ def _explain_order(root: Node, world_size: int | None, deliver: Deliver) -> str:
     lines = [
         "Order",
         *(f"  {line}" for line in _explain_steps(lowered, lowered.where.world_size if world_size else order.lanes)),
-        *(
-            [f"  {quality_of(order, int(first_ids_of(root)[-1]))}"]
-            if order.rows.shape.is_shuffled and not lowered.lanes
-            else []
-        ),
+        *([f"  {quality_of(order, resolve(root).ids)}"] if order.rows.shape.is_shuffled and not lowered.lanes else []),
         *(f"  {line}" for line in _explain_ranks(root, lowered, world_size)),
         f"  {counted(lowered.steps_per_item, 'step is', 'steps are')} made together",
         "",

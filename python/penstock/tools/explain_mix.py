@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.order.mixed import input_rows
-from penstock.plan.nodes import LaneNode, Mix, Node
-from penstock.plan.tree import flow
+from penstock.plan.nodes import Mix, Node
+from penstock.plan.tree import lane_stage
 from penstock.plan.weights import Weights, quotas_of
-from penstock.resolve.row_counts import rows_of
+from penstock.resolve.resolved import resolve
 
 #: Datasets, and weights of a line, that are shown one by one.
 _SHOWN = 8
@@ -23,7 +23,7 @@ def explain_mix(node: Mix) -> str:
     """Of every dataset its weight, and how many of its rows an epoch takes; about so many where lanes decide when it ends."""
     rows = [_known_rows(below) for below in node.inputs]
     about = "" if node.rows is not None else "about "
-    total = node.rows if node.rows is not None or None in rows else rows_of(node)
+    total = node.rows if node.rows is not None or None in rows else resolve(node).rows
     how = _ENDS[node.stop] if node.rows is None and total is not None else "goes on where the one before ended"
     quotas = node.quotas
     taken: Sequence[int | None] = [None] * len(rows) if total is None else input_rows(quotas, total)
@@ -42,7 +42,7 @@ def explain_mix(node: Mix) -> str:
 
 def _known_rows(node: Node) -> int | None:
     """Rows of an epoch; None where only a lane stage knows."""
-    return None if any(isinstance(one, LaneNode) for one in flow(node)) else rows_of(node)
+    return None if lane_stage(node) is not None else resolve(node).rows
 
 
 def _shown(rows: int | None) -> str:

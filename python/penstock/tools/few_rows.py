@@ -18,14 +18,15 @@ from penstock.core.spec import Columns
 from penstock.deliver.numpy import ToNumpy
 from penstock.lower import lower
 from penstock.order.cursor import Position, Work
-from penstock.plan.nodes import Batch, BatchTokens, LaneNode, Node
-from penstock.plan.tree import find, flow, inputs_of, leaves
+from penstock.plan.nodes import Batch, Node
+from penstock.plan.tree import find, inputs_of, lane_stage, leaves
 from penstock.resolve.ordering import Where
-from penstock.resolve.row_counts import is_forward, rows_of
+from penstock.resolve.resolved import resolve
 from penstock.runtime.free_memory import default_memory
 from penstock.runtime.run import Run
 from penstock.runtime.stage import Delivered
 from penstock.runtime.tune import Depth
+from penstock.source.protocol import Access
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.states import LanePlace
 
@@ -48,18 +49,20 @@ class FewRows:
     def __init__(self, root: Node) -> None:
         _check_stays(root)
         spare_addresses()
-        lane_nodes = [node for node in flow(root) if isinstance(node, LaneNode)]
-        self._is_batched = find(root, Batch) is not None or find(root, BatchTokens) is not None
+        staged = lane_stage(root)
+        self._is_batched = find(root, Batch) is not None
         self._rows = None if self._is_batched else _rows_or_none(root)
         steps = _ENDLESS_STEPS if self._rows is None else None
         plan = root if self._is_batched else Batch(input=root, size=1, lanes=1, steps=steps)
         where = Where(rank=0, world_size=1, cpus=usable_cpus())
         self._lowered = lower(plan, ToNumpy(), where, memory_bytes=default_memory(1))
-        self._comes_in_order = bool(lane_nodes) or is_forward(root)
+        self._comes_in_order = staged is not None or any(
+            leaf.opened.source.access is Access.FORWARD for leaf in leaves(root)
+        )
         self._run: Run | None = None
         self._end: int | None = None  # of epoch 0, in rows of what the one lane is fed with
-        if not self._is_batched and self._rows is None and _are_chain(self._lowered.lanes.feeds):
-            self._end = rows_of(inputs_of(lane_nodes[0])[0])
+        if staged is not None and not self._is_batched and self._rows is None and _are_chain(self._lowered.lanes.feeds):
+            self._end = resolve(inputs_of(staged)[0]).rows
             self._lowered.lanes.feeds[0].feed_singly()
 
     def __enter__(self) -> Self:
@@ -175,7 +178,7 @@ def _check_stays(root: Node) -> None:
 
 def _rows_or_none(root: Node) -> int | None:
     try:
-        return rows_of(root)
+        return resolve(root).rows
     except PlanError:  # only a lane stage knows
         return None
 

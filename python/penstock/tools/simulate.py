@@ -20,10 +20,10 @@ from penstock.deliver import open_deliver
 from penstock.lower import lower
 from penstock.order.cursor import Position, Work
 from penstock.order.quality import ShuffleQuality, quality_of
-from penstock.plan.nodes import LaneNode, Node, Opened, Read, Shard
-from penstock.plan.tree import find, flow, inputs_of, leaves, with_inputs
+from penstock.plan.nodes import Node, Opened, Read, Shard
+from penstock.plan.tree import find, inputs_of, lane_stage, leaves, with_inputs
 from penstock.resolve.ordering import Where
-from penstock.resolve.row_counts import first_ids_of
+from penstock.resolve.resolved import resolve
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, BlockSource
 from penstock.stages.read.upcoming import Upcoming
@@ -78,7 +78,7 @@ def simulate(root: Node, *, world_size: int, machines: int, epochs: int, cache_b
         raise PlanError(
             "simulate: the nodes of this plan have files of their own, which are not known here; leave shard(…) out"
         )
-    if (staged := next((node for node in flow(root) if isinstance(node, LaneNode)), None)) is not None:
+    if (staged := lane_stage(root)) is not None:
         raise PlanError(
             f"simulate: what {staged.verb} reads depends on what the data says; describe the plan without it"
         )
@@ -156,7 +156,7 @@ class _Machine:
         self._store = _Noted()
         self._cached = None if cache is None else CachedStorage(self._store, cache)
         noted = self._noted(root)
-        self._ids = int(first_ids_of(noted)[-1])
+        self._ids = resolve(noted).ids
         deliver = open_deliver("numpy", None)
         self._ranks = [lower(noted, deliver, where, memory_bytes=sys.maxsize, is_described=True) for where in wheres]
         order, world_size = self._ranks[0].order, wheres[0].world_size
@@ -164,7 +164,7 @@ class _Machine:
         manifests = [leaf.opened.source.manifest for leaf in leaves(noted)]
         self._upcoming = [
             Upcoming(order, manifest, (first[0], last[1]), first_id)
-            for manifest, first_id in zip(manifests, first_ids_of(noted).tolist(), strict=False)
+            for manifest, first_id in zip(manifests, resolve(noted).first_ids.tolist(), strict=False)
         ]
         if self._cached is not None:
             for manifest, upcoming in zip(manifests, self._upcoming, strict=True):

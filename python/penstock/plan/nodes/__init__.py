@@ -1,4 +1,4 @@
-"""The plan: what the user wrote, as a tree of frozen descriptions. They check themselves and run nothing.
+"""The kinds of verbs: frozen descriptions, which check themselves and run nothing. What all of them say of themselves is in `plan.node`.
 
 Leaves hold what was opened; every other node has `input`, or `inputs`.
 """
@@ -6,8 +6,8 @@ Leaves hold what was opened; every other node has `input`, or `inputs`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
+from penstock.plan.node import Node as Node
 from penstock.plan.nodes.batches import Batch as Batch
 from penstock.plan.nodes.batches import BatchTokens as BatchTokens
 from penstock.plan.nodes.batches import Bucket as Bucket
@@ -17,8 +17,14 @@ from penstock.plan.nodes.columns import Draws as Draws
 from penstock.plan.nodes.columns import Follow as Follow
 from penstock.plan.nodes.columns import Map as Map
 from penstock.plan.nodes.columns import MapRows as MapRows
+from penstock.plan.nodes.columns import MapVerb as MapVerb
 from penstock.plan.nodes.columns import Select as Select
 from penstock.plan.nodes.columns import Transform as Transform
+from penstock.plan.nodes.joins import Concat as Concat
+from penstock.plan.nodes.joins import Mix as Mix
+from penstock.plan.nodes.joins import SourceColumn as SourceColumn
+from penstock.plan.nodes.joins import Zip as Zip
+from penstock.plan.nodes.joins import classes_of as classes_of
 from penstock.plan.nodes.lanes import FilterFunction as FilterFunction
 from penstock.plan.nodes.lanes import FlatMap as FlatMap
 from penstock.plan.nodes.lanes import LaneNode as LaneNode
@@ -38,53 +44,10 @@ from penstock.plan.nodes.rows import Shuffle as Shuffle
 from penstock.plan.nodes.rows import Skip as Skip
 from penstock.plan.nodes.rows import Take as Take
 from penstock.plan.nodes.rows import check_seed as check_seed
-from penstock.plan.nodes.sources import Concat as Concat
-from penstock.plan.nodes.sources import Mix as Mix
 from penstock.plan.nodes.sources import Opened as Opened
 from penstock.plan.nodes.sources import Read as Read
-from penstock.plan.nodes.sources import SourceColumn as SourceColumn
-from penstock.plan.nodes.sources import Zip as Zip
 from penstock.plan.nodes.words import describe as describe
 from penstock.plan.nodes.words import digest as digest
-
-Node: TypeAlias = (
-    Read
-    | Concat
-    | Mix
-    | Zip
-    | SourceColumn
-    | Repeat
-    | Take
-    | Skip
-    | Every
-    | Shuffle
-    | Shard
-    | Select
-    | Cache
-    | Transform
-    | Map
-    | MapRows
-    | FilterFunction
-    | FlatMap
-    | Pack
-    | SkipBad
-    | Bucket
-    | Pad
-    | Batch
-    | BatchTokens
-    | Exclude
-    | Filter
-    | Split
-    | Balance
-    | Sample
-    | Sort
-    | Subset
-)
-
-#: Verbs with a function of the user's.
-FUNCTION_NODES = (Map, MapRows, FilterFunction, FlatMap)
-#: Those after which there are other columns than the source's, which functions alone know.
-COLUMN_NODES = (Map, MapRows, FlatMap, Pack)
 
 
 def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:

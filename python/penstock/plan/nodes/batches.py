@@ -2,43 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from penstock.core.buckets import Buckets
 from penstock.core.errors import PlanError
 from penstock.core.given import check_flags, hold_as_int, is_whole
 from penstock.core.lengths import Lengths
-from penstock.core.padding import Padding
+from penstock.core.padding import Padding, columns_to_pad, lengths_name, mask_name
 from penstock.core.quoted import quoted
-from penstock.plan.nodes.rows import MOST_ROWS
-
-if TYPE_CHECKING:
-    from penstock.plan.nodes import Node
+from penstock.plan.columns import spec_of
+from penstock.plan.node import Known, Node, OrderVerb, Verb
+from penstock.plan.nodes.rows import MOST_ROWS, Shard
+from penstock.plan.nodes.words import said_of
+from penstock.plan.tree import find, flow, is_column_unknown, lane_stage
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bucket:
+class Bucket(OrderVerb):
     """Every batch takes its rows of one bucket; the batch follows at once, or after `Pad`."""
 
-    input: Node
     buckets: Buckets
     verb: str = "bucket"
 
+    fixes_epoch = True
+    reads_by_number = True
+
+    @property
+    def called(self) -> str:
+        """The method that users call."""
+        return "batch_bucketed"
+
+    def check(self) -> None:
+        """PlanError where rows below have no fixed places in the data."""
+        _check_grouped(self)
+
 
 @dataclass(frozen=True, kw_only=True)
-class Pad(Padding):
+class Pad(Verb, Padding):
     """Ragged columns become dense, in each batch for itself; the batch follows at once."""
 
-    input: Node
     verb: str = "pad"
+
+    row_effect = "reordered"  # in groups, of which each is padded for itself
+    column_effect = "changed"
+    keeps_order = True
+    keeps_steps = True
+    passes_pixels = True  # which are not ragged
+    computes = True
+
+    def known_of(self, below: Sequence[Known]) -> Known:
+        """Beside each column that is padded, how long its rows are and what of it is no padding."""
+        (known,) = below
+        if known is None or (self.columns is None and is_column_unknown(self.input)):
+            return None
+        padded = self.columns or columns_to_pad(self, spec_of(self.input))
+        return {
+            made: "" if name in padded else kind
+            for name, kind in known.items()
+            for made in ((name, lengths_name(name), mask_name(name)) if name in padded else (name,))
+        }
+
+    def said(self) -> Iterator[tuple[str, str]]:
+        """How rows are padded."""
+        return said_of(self, Padding)
+
+    def check(self) -> None:
+        """PlanError where rows are in batches already, and for columns that cannot be padded."""
+        if find(self.input, Batch):
+            raise PlanError("batch_padded: the plan has a batch already; write batch_padded(…) in its place")
+        if not is_column_unknown(self.input):  # a function may make other columns
+            columns_to_pad(self, spec_of(self.input))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class Batch(OrderVerb):
     """The global batch: `size` rows over all ranks together; with per_rank, for each of them. steps: of an epoch, None for all rows."""
 
-    input: Node
     size: int
     drop_last: bool = False
     pad: bool = False
@@ -47,6 +87,10 @@ class Batch:
     per_rank: bool = False
     steps: int | None = None
     verb: str = "batch"
+
+    is_batch = True
+    keeps_order = True
+    keeps_steps = True
 
     def __post_init__(self) -> None:
         if self.steps is not None and (not is_whole(self.steps) or not 1 <= self.steps <= MOST_ROWS):
@@ -66,6 +110,17 @@ class Batch:
         if not is_whole(self.lanes) or self.lanes < 1 or (self.size % self.lanes and not self.per_rank):
             raise PlanError(f"batch: lanes={quoted(self.lanes)} does not divide size={self.size}")
         hold_as_int(self, "lanes")
+
+    def check(self) -> None:
+        """PlanError where rows are in batches already, or nothing says when an epoch ends."""
+        staged = lane_stage(self.input)
+        if staged is not None and self.steps is None and not _has_end(self.input):
+            raise PlanError(
+                f"batch: the number of rows that {staged.verb} gives is not known in advance, and all ranks must end an epoch together; say after how "
+                f"many steps: batch({self.size}, steps=1000). The next epoch goes on from there"
+            )
+        if find(self.input, Batch):
+            raise PlanError("batch: the plan has a batch already; a plan has one")
 
     def of_all(self, world_size: int) -> Batch:
         """The same over all ranks: 64 rows for each of 4 ranks are 256."""
@@ -93,6 +148,8 @@ class BatchTokens(Batch):
     fill: float = 0.9
     verb: str = "batch_tokens"
 
+    reads_by_number = True
+
     def __post_init__(self) -> None:
         check_flags("batch_tokens", drop_last=self.drop_last)
         for name, value in (("max_tokens", self.size), ("lanes", self.lanes)):
@@ -102,3 +159,25 @@ class BatchTokens(Batch):
         if isinstance(self.fill, bool) or not isinstance(self.fill, (float, int)) or not 0 < self.fill <= 1:
             raise PlanError(f"batch_tokens: fill={quoted(self.fill)}; it is a share above 0, and at most 1")
         hold_as_int(self, "size", "lanes")
+
+    def check(self) -> None:
+        """PlanError where rows below have no fixed places in the data."""
+        _check_grouped(self)
+
+
+def _check_grouped(new: Bucket | BatchTokens) -> None:
+    for node in flow(new.input):
+        if node.is_batch:
+            raise PlanError(f"{new.called}: the plan has a batch already; write {new.called}(…) in its place")
+        if node.row_effect == "counted" or node.own_epochs or isinstance(node, Shard):
+            raise PlanError(
+                f"{new.called}: cannot follow {node.verb}, whose rows have no fixed places in the data; bucket what is below it"
+            )
+
+
+def _has_end(node: Node) -> bool:
+    """Whether a number of rows says where an epoch ends, above whatever has an end that nobody knows."""
+    if node.epoch_rows is not None:
+        return True
+    goes_on = node.row_effect != "counted" and node.joins != "rows" and bool(node.below)
+    return goes_on and all(map(_has_end, node.below))

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import difflib
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
+from penstock.core.spec import Spec
 from penstock.derived.row_cache.in_memory import MemoryCaches
-from penstock.plan.nodes.functions import check_function
+from penstock.plan.columns import check_names, spec_of
+from penstock.plan.node import Known, Verb
+from penstock.plan.nodes.functions import FunctionVerb
 from penstock.plan.nodes.words import LATER
-
-if TYPE_CHECKING:
-    from penstock.plan.nodes import Node
+from penstock.plan.tree import find_where, is_column_unknown
 
 
 @dataclass(frozen=True, kw_only=True)
-class Select:
+class Select(Verb):
     """Some columns of the input, in this order."""
 
-    input: Node
     columns: tuple[str, ...]
     verb: str = "select"
+
+    passes_pixels = True
+
+    def spec_of_inputs(self, below: Sequence[Spec]) -> Spec:
+        """Those of the source that are selected."""
+        return {name: below[0][name] for name in self.columns if name in below[0]}
+
+    def known_of(self, below: Sequence[Known]) -> Known:
+        """The columns that are selected."""
+        return {name: (below[0] or {}).get(name, "") for name in self.columns}
+
+    def said(self) -> Iterator[tuple[str, str]]:
+        """Which columns there are."""
+        yield "columns", ", ".join(self.columns)
+
+    def check(self) -> None:
+        """PlanError for a column that is not there."""
+        check_names(self.verb, self.columns, self.input)
 
 
 class Draws(NamedTuple):
@@ -41,14 +62,13 @@ class Follow(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transform:
+class Transform(Verb):
     """Chains of native ops, each for one column.
 
     drawn: "together" or "apart", as the user said. follows: what that makes of the ops, "together". draws: of each chain (see `rules.numbered`).
     channels_first: the columns of pixels that come so (see `engine.layouts`).
     """
 
-    input: Node
     ops: tuple[tuple[str, tuple[Any, ...]], ...]
     drawn: str | None = field(default=None, metadata={"affects_result": False, "word": "draws"})
     follows: tuple[Follow, ...] = field(default=(), metadata={**LATER, "unsaid": True})
@@ -56,44 +76,70 @@ class Transform:
     channels_first: tuple[str, ...] = field(default=(), metadata={"affects_result": False})
     verb: str = "transform"
 
+    column_effect = "changed"
+    keeps_steps = True
+    computes = True
+    may_fail = True
+
+    @property
+    def chains(self) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+        """Columns with their ops."""
+        return self.ops
+
+    def known_of(self, below: Sequence[Known]) -> Known:
+        """What its ops make of some."""
+        return None if below[0] is None else below[0] | {name: "" for name, _ in self.ops}
+
+    def check(self) -> None:
+        """PlanError for a column that is not there."""
+        if is_column_unknown(self.input):
+            return  # a user's function may have made the column
+        known = {*spec_of(self.input)}
+        for name, _ in self.ops:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise PlanError(f"transform: no column {quoted(name)}; there are {', '.join(sorted(known))}{hint}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MapVerb(FunctionVerb):
+    """A verb whose function makes other columns of as many rows. draws: keys its random numbers."""
+
+    draws: int = field(default=0, metadata={"affects_result": False})
+
+    column_effect = "unknown"
+    keeps_steps = True
+
 
 @dataclass(frozen=True, kw_only=True)
-class Map:
-    """A user's function: batch dict in, batch dict out. text: how it gets text. workers: where it runs, which changes no batch. draws: keys its random numbers."""
+class Map(MapVerb):
+    """A user's function: batch dict in, batch dict out. text: how it gets text. workers: where it runs, which changes no batch."""
 
-    input: Node
     function: Callable[..., Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
     text: str = field(default="arrow", metadata=LATER)
     workers: str = field(default="thread", metadata={"affects_result": False})
-    draws: int = field(default=0, metadata={"affects_result": False})
     verb: str = "map"
 
-    def __post_init__(self) -> None:
-        check_function(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class MapRows:
+class MapRows(MapVerb):
     """A user's function: one row's dict in, one row's dict out. workers: as of `Map`."""
 
-    input: Node
     function: Callable[..., Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
     workers: str = field(default="thread", metadata={"affects_result": False})
-    draws: int = field(default=0, metadata={"affects_result": False})
     verb: str = "map_rows"
 
-    def __post_init__(self) -> None:
-        check_function(self)
+    may_fail = True
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cache:
+class Cache(Verb):
     """Rows that were made once are kept. folder: None in memory, "" in the user's cache. size_bytes: at most, None for what there is room for.
 
     freeze_random: whether random ops below give the rows of epoch 0 for ever.
     """
 
-    input: Node
     folder: str | None = field(default=None, metadata={"affects_result": False})
     size_bytes: int | None = field(default=None, metadata={"affects_result": False})
     freeze_random: bool = False
@@ -101,3 +147,14 @@ class Cache:
         default_factory=MemoryCaches, compare=False, repr=False, metadata={"affects_result": False}
     )
     verb: str = "cache"
+
+    def said(self) -> Iterator[tuple[str, str]]:
+        """Whether random ops below are frozen."""
+        yield "freeze_random", str(self.freeze_random)
+
+    def check(self) -> None:
+        """PlanError where rows are in batches already."""
+        if (batch := find_where(self.input, lambda node: node.is_batch)) is not None:
+            raise PlanError(
+                f"cache: must come before {batch.verb}, since rows are kept one by one; write cache().{batch.verb}(…)"
+            )

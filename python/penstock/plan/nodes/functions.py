@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from penstock.core.errors import PlanError
 from penstock.core.given import is_one_of
 from penstock.core.quoted import quoted
-
-if TYPE_CHECKING:
-    from penstock.plan.nodes import FilterFunction, FlatMap, Map, MapRows
+from penstock.plan.node import Verb
 
 #: What else verbs take in place of a function.
 _OR = {"filter": ", or an expression such as penstock.col('width') >= 64"}
@@ -26,15 +25,37 @@ def check_text(verb: str, text: str) -> None:
         )
 
 
-def check_function(node: Map | MapRows | FilterFunction | FlatMap) -> None:
-    """PlanError for what cannot be called, and for a place to run that there is not."""
-    if not callable(node.function):
-        raise PlanError(
-            f"{node.verb}: {quoted(node.function)} cannot be called; pass a function{_OR.get(node.verb, '')}"
-        )
-    check_text(node.verb, getattr(node, "text", "arrow"))
-    if not is_one_of(node.workers, _WORKERS):
-        raise PlanError(
-            f"{node.verb}: workers={quoted(node.workers)}; pass 'thread', 'process' for functions that hold the interpreter, or 'auto' to find out by measuring. How many there are "
-            f"follows from the CPUs that may be used; Loader(cpus=…) limits it"
-        )
+class FunctionVerb(Verb):
+    """A verb that calls a user's function: its `function`, which runs where `workers` says."""
+
+    function: Callable[..., Any]
+    workers: str
+
+    computes = True
+
+    def __post_init__(self) -> None:
+        """PlanError for what cannot be called, and for a place to run that there is not."""
+        if not callable(self.function):
+            raise PlanError(
+                f"{self.verb}: {quoted(self.function)} cannot be called; pass a function{_OR.get(self.verb, '')}"
+            )
+        check_text(self.verb, self._text)
+        if not is_one_of(self.workers, _WORKERS):
+            raise PlanError(
+                f"{self.verb}: workers={quoted(self.workers)}; pass 'thread', 'process' for functions that hold the interpreter, or 'auto' to find out by measuring. How many there are "
+                f"follows from the CPUs that may be used; Loader(cpus=…) limits it"
+            )
+
+    @property
+    def user_function(self) -> Callable[..., Any] | None:
+        """The user's function."""
+        return self.function
+
+    def said(self) -> Iterator[tuple[str, str]]:
+        """How it gets text, where that is not as usual."""
+        if self._text != "arrow":
+            yield "text", self._text
+
+    @property
+    def _text(self) -> str:
+        return getattr(self, "text", "arrow")

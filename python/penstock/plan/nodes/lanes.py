@@ -2,59 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.core.errors import PlanError
 from penstock.core.given import hold_as_int, is_whole
 from penstock.core.packing import Packing
 from penstock.core.quoted import quoted
-from penstock.plan.nodes.functions import check_function
-from penstock.plan.nodes.words import LATER
-
-if TYPE_CHECKING:
-    from penstock.plan.nodes import Node
+from penstock.plan.columns import check_names, spec_of
+from penstock.plan.node import Verb
+from penstock.plan.nodes.functions import FunctionVerb
+from penstock.plan.nodes.rows import Shard
+from penstock.plan.nodes.words import LATER, said_of
+from penstock.plan.tree import find, find_where, is_column_unknown
 
 #: A function of `flat_map` gets no more rows together, of each lane: all of them are read before it begins.
 _MOST_TOGETHER = 1 << 20
 
 
-class LaneNode:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LaneNode(Verb):
     """What verbs have in common that give more or fewer rows than they get, by what the data says: they run lane by lane.
 
     How many rows come out is known once they came, so that an epoch is as long as `batch` or `mix` says.
     """
 
+    row_effect = "counted"
+    keeps_order = True
+    computes = True
+
+    def check(self) -> None:
+        """PlanError where rows are in batches or shards already."""
+        found = find_where(self.input, lambda node: node.is_batch) or find(self.input, Shard)
+        if found is not None:
+            raise PlanError(f"{self.verb}: must come before {found.verb}, since it decides which rows there are")
+
 
 @dataclass(frozen=True, kw_only=True)
-class FilterFunction(LaneNode):
+class FilterFunction(LaneNode, FunctionVerb):
     """The rows for which a user's function says True: batch dict in, a mask of its rows out. columns: those that it gets, None for all."""
 
-    input: Node
     function: Callable[..., Any]
     columns: tuple[str, ...] | None = field(default=None, metadata=LATER)
     text: str = field(default="arrow", metadata=LATER)
     workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "filter"
 
-    def __post_init__(self) -> None:
-        check_function(self)
+    def said(self) -> Iterator[tuple[str, str]]:
+        """Which columns the function gets, where it said so."""
+        if self.columns is not None:
+            yield "columns", ", ".join(self.columns)
+        yield from super().said()
+
+    def check(self) -> None:
+        """PlanError where rows are in batches already, and for a column that is not there."""
+        super().check()
+        if self.columns is not None:
+            check_names(self.verb, self.columns, self.input)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlatMap(LaneNode):
+class FlatMap(LaneNode, FunctionVerb):
     """A user's function on `rows` neighbouring rows of a lane: batch dict in, batch dict of any number of rows out."""
 
-    input: Node
     function: Callable[..., Mapping[str, Any]]
     rows: int = 16
     text: str = field(default="arrow", metadata=LATER)
     workers: str = field(default="thread", metadata={"affects_result": False})
     verb: str = "flat_map"
 
+    column_effect = "unknown"
+
     def __post_init__(self) -> None:
-        check_function(self)
+        super().__post_init__()
         if not is_whole(self.rows) or not 1 <= self.rows <= _MOST_TOGETHER:
             raise PlanError(
                 f"flat_map: rows={quoted(self.rows)}; the function gets at least one row, a whole number of them, and at most {_MOST_TOGETHER:,}"
@@ -66,13 +87,23 @@ class FlatMap(LaneNode):
 class Pack(LaneNode, Packing):
     """Rows of tokens become sequences of one length: see `core.packing.Packing`."""
 
-    input: Node
     verb: str = "pack"
+
+    column_effect = "unknown"
+
+    def said(self) -> Iterator[tuple[str, str]]:
+        """How rows are packed."""
+        return said_of(self, Packing)
+
+    def check(self) -> None:
+        """PlanError where rows are in batches already, and for columns that cannot be packed."""
+        super().check()
+        if not is_column_unknown(self.input):
+            self.spec_of(spec_of(self.input))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SkipBad(LaneNode):
     """The rows that could be made: a Loader that leaves out bad rows puts it into its plan (see `plan.skipping`)."""
 
-    input: Node
     verb: str = "skip bad rows"

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 
 from penstock.core.picked import Picked
-from penstock.plan.row_choice import RowChoice
-
-if TYPE_CHECKING:
-    from penstock.plan.nodes import Node
+from penstock.plan.nodes.rows import RowChoice
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PickedRows(RowChoice):
     """Rows of the input by their places, those of its natural order. picked: which; in a state, how many and a digest of them."""
 
-    input: Node
     picked: Picked
     verb: str = ""
 
-    def rows(self, _: int) -> int:
+    @property
+    def keeps_places(self) -> bool:
+        """Whether each row comes once."""
+        return not self.picked.repeats
+
+    def rows_of(self, below: Sequence[int]) -> int:
         """How many rows are left."""
         return len(self.picked)
+
+    def said(self) -> Iterator[tuple[str, str]]:
+        """How they were picked, and which they are."""
+        for field in fields(self):
+            if field.name not in ("input", "verb"):
+                yield field.name, str(getattr(self, field.name))
 
     def none_left(self, below: int) -> str:
         """What to say where none is."""
@@ -62,6 +69,8 @@ class Balance(PickedRows):
     seed: int = 0
     verb: str = "balance"
 
+    reads_by_number = True
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sample(PickedRows):
@@ -73,6 +82,8 @@ class Sample(PickedRows):
     seed: int = 0
     verb: str = "sample"
 
+    reads_by_number = True
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sort(PickedRows):
@@ -82,6 +93,8 @@ class Sort(PickedRows):
     descending: bool = False
     verb: str = "sort"
 
+    reads_by_number = True
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Subset(PickedRows):
@@ -89,26 +102,20 @@ class Subset(PickedRows):
 
     verb: str = "subset"
 
+    reads_by_number = True
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Exclude(RowChoice):
     """All rows of a source but some. picked: these, in ascending order; in a state, how many and a digest of them."""
 
-    input: Node
     picked: Picked
     verb: str = "exclude"
 
-    def rows(self, below: int) -> int:
-        """How many rows are left of so many."""
-        return below - len(self.picked)
+    def rows_of(self, below: Sequence[int]) -> int:
+        """How many rows are left."""
+        return below[0] - len(self.picked)
 
     def none_left(self, below: int) -> str:
         """What to say where none is."""
         return f"exclude: all {below:,} rows are bad samples; look at the quarantine file"
-
-
-#: These verbs, and their names.
-PICKED = (Filter, Split, Balance, Sample, Sort, Subset)
-PICKING = tuple(kind.verb for kind in PICKED)
-#: Those that may give rows in another order than they come, or several times.
-REORDERING = (Balance, Sample, Sort, Subset)

@@ -2,49 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.core.errors import PlanError
 from penstock.core.given import is_one_of, is_whole
 from penstock.core.quoted import quoted
+from penstock.plan.node import Node, OrderVerb
 from penstock.plan.nodes.words import LATER
-from penstock.plan.row_choice import RowChoice
-
-if TYPE_CHECKING:
-    from penstock.plan.nodes import Node
+from penstock.plan.tree import find, find_where, lane_stage
 
 #: Rows of a batch, or steps of an epoch: more than anybody has, and few enough that their products have room in 64 bits.
 MOST_ROWS = 1 << 40
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountingVerb(OrderVerb):
+    """A verb that counts the rows of its input."""
+
+    def check(self) -> None:
+        """PlanError where rows below have no number, or come in batches or shards already."""
+        check_countable(self)
+        if find_where(self.input, lambda node: node.is_batch):
+            raise PlanError(f"{self.verb}: must come before batch, since it counts rows and not batches")
+        if find(self.input, Shard):
+            raise PlanError(f"{self.verb}: must come before shard, which says how many rows each node has")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowChoice(CountingVerb):
+    """A verb that chooses rows of its input."""
+
+    row_effect = "chosen"
+
+    def none_left(self, below: int) -> str:
+        """What to say where none of so many rows is left."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, kw_only=True)
-class Repeat:
+class Repeat(CountingVerb):
     """Several epochs as one."""
 
-    input: Node
     times: int
     verb: str = "repeat"
+
+    grows = True
+    own_epochs = True
+    ordered_as = "repeated"
+    keeps_steps = True
 
     def __post_init__(self) -> None:
         if not is_whole(self.times) or not 1 <= self.times < MOST_ROWS:
             raise PlanError(f"repeat({quoted(self.times)}): how often, from 1 to 2**40, in whole numbers")
+
+    def rows_of(self, below: Sequence[int]) -> int:
+        """All of each epoch."""
+        return below[0] * self.times
 
 
 @dataclass(frozen=True, kw_only=True)
 class Take(RowChoice):
     """The first rows."""
 
-    input: Node
     count: int
     verb: str = "take"
 
     def __post_init__(self) -> None:
         _check_count(self)
 
-    def rows(self, below: int) -> int:
-        """How many rows are left of so many."""
-        return min(below, int(self.count))
+    def rows_of(self, below: Sequence[int]) -> int:
+        """How many rows are left."""
+        return min(below[0], int(self.count))
 
     def none_left(self, below: int) -> str:
         """What to say where none is."""
@@ -55,16 +85,15 @@ class Take(RowChoice):
 class Skip(RowChoice):
     """All but the first rows."""
 
-    input: Node
     count: int
     verb: str = "skip"
 
     def __post_init__(self) -> None:
         _check_count(self)
 
-    def rows(self, below: int) -> int:
-        """How many rows are left of so many."""
-        return max(0, below - int(self.count))
+    def rows_of(self, below: Sequence[int]) -> int:
+        """How many rows are left."""
+        return max(0, below[0] - int(self.count))
 
     def none_left(self, below: int) -> str:
         """What to say where none is."""
@@ -75,7 +104,6 @@ class Skip(RowChoice):
 class Every(RowChoice):
     """Every n-th row, from the first on."""
 
-    input: Node
     count: int
     verb: str = "every"
 
@@ -83,9 +111,9 @@ class Every(RowChoice):
         if not is_whole(self.count) or not 1 <= self.count < 2**63:
             raise PlanError(f"every({quoted(self.count)}): a distance in rows, from 1 to 2**63")
 
-    def rows(self, below: int) -> int:
-        """How many rows are left of so many."""
-        return -(-below // int(self.count))
+    def rows_of(self, below: Sequence[int]) -> int:
+        """How many rows are left."""
+        return -(-below[0] // int(self.count))
 
     def none_left(self, below: int) -> str:
         """What to say where none is."""
@@ -93,19 +121,21 @@ class Every(RowChoice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shuffle:
+class Shuffle(OrderVerb):
     """Another order for every epoch. mode "block" mixes blocks and windows, "global" single samples.
 
     window: how many rows are mixed of sources that can only be read in one order.
     """
 
-    input: Node
     seed: int = 0
     mode: str = "block"
     block_rows: int | None = None
     window_blocks: int | None = None
     window: int | None = field(default=None, metadata=LATER)
     verb: str = "shuffle"
+
+    ordered_as = "shuffled"
+    keeps_steps = True
 
     def __post_init__(self) -> None:
         if not is_one_of(self.mode, ("block", "global")):
@@ -116,20 +146,71 @@ class Shuffle:
             if value is not None and (not is_whole(value) or not 1 <= value < 2**63):
                 raise PlanError(f"shuffle: {name}={quoted(value)}; it must be at least 1, and a whole number")
 
+    def check(self) -> None:
+        """PlanError where rows are shuffled already, or something chose rows of a mix, whose datasets it shuffles."""
+        check_countable(self)
+        if find(self.input, Shuffle):
+            raise PlanError("shuffle: the plan shuffles already; once is enough, every epoch has another order")
+        _check_shuffled_inputs(self.input)
+        if find_where(self.input, lambda node: node.is_batch):
+            raise PlanError("shuffle: must come before batch, since it decides which samples make a batch")
+
 
 @dataclass(frozen=True, kw_only=True)
-class Shard:
+class Shard(OrderVerb):
     """Every node has files of its own; `samples` counts those of each."""
 
-    input: Node
     samples: tuple[int, ...]
     verb: str = "shard"
+
+    fixes_epoch = True
+    keeps_steps = True
 
     def __post_init__(self) -> None:
         if not self.samples or not all(is_whole(count) and count > 0 for count in self.samples):
             raise PlanError(
                 f"shard: samples={quoted(self.samples)}; pass len(dataset) of every node, none of them empty"
             )
+
+    def check(self) -> None:
+        """PlanError where rows below are counted by lanes, or are in batches already."""
+        check_countable(self)
+        mixed = find_where(self.input, lambda node: node.joins == "rows" and node.own_epochs)
+        if mixed is not None and mixed.epoch_rows is None:
+            raise PlanError(
+                "shard: nodes agree on rows before they have lanes, and a mix ends by its lanes; write mix(…, rows=…)"
+            )
+        if find(self.input, Shard) or find_where(self.input, lambda node: node.is_batch):
+            raise PlanError("shard: once, and before batch, since it decides which samples make a batch")
+
+
+def check_countable(new: OrderVerb) -> None:
+    """PlanError for a verb that counts rows of which only a lane stage knows how many there are."""
+    if (staged := lane_stage(new.input)) is not None:
+        raise PlanError(
+            f"{new.verb}: cannot follow {staged.verb}, whose number of rows is not known in advance; write {new.verb}(…) before {staged.verb}(…)"
+        )
+
+
+def _check_shuffled_inputs(node: Node) -> None:
+    """A shuffle of a mix, or of what is repeated, shuffles each dataset below; so nothing may choose rows of the whole before."""
+    found = _with_own_epochs(node)
+    if found is None:
+        return
+    if found is not node and (node.row_effect == "chosen" or node.joins == "rows"):
+        raise PlanError(
+            f"shuffle: {node.verb} stands between it and {found.verb}, whose datasets it shuffles; write {found.verb}(…).shuffle(…)."
+            f"{node.verb}(…), or shuffle the datasets before"
+        )
+    for below in node.below:
+        _check_shuffled_inputs(below)
+
+
+def _with_own_epochs(node: Node) -> Node | None:
+    """The node, if its inputs are in epochs of their own, else one below it: a mix, or what is repeated."""
+    if node.own_epochs:
+        return node
+    return find_where(node, lambda one: one.own_epochs and one.joins) or find_where(node, lambda one: one.own_epochs)
 
 
 def _check_count(node: Take | Skip) -> None:

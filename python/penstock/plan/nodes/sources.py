@@ -1,22 +1,16 @@
-"""Where rows come from, and how several datasets are joined."""
+"""Where rows come from."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.core.byte_ranges import ByteRanges
-from penstock.core.errors import PlanError
-from penstock.core.given import is_one_of, is_whole
 from penstock.core.limits import DEFAULT_LIMITS, Limits
-from penstock.core.quoted import quoted
-from penstock.plan.nodes.rows import MOST_ROWS
-from penstock.plan.nodes.words import LATER
-from penstock.plan.weights import Changes, Weights, check_weights, quotas_of
+from penstock.core.spec import Spec
+from penstock.plan.node import Known, Node
 from penstock.source.protocol import AnySource
-
-if TYPE_CHECKING:
-    from penstock.plan.nodes import Node
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,7 +24,7 @@ class Opened:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Read:
+class Read(Node):
     """Where the samples come from. limits: what their bytes may ask for, which changes no sample."""
 
     opened: Opened
@@ -40,74 +34,21 @@ class Read:
     limits: Limits = field(default=DEFAULT_LIMITS, metadata={"affects_result": False})
     verb: str = "read"
 
+    may_fail = True
 
-@dataclass(frozen=True, kw_only=True)
-class Concat:
-    """The rows of several inputs, one after another."""
+    def rows_of(self, below: Sequence[int]) -> int:
+        """Those of the source."""
+        return self.opened.source.manifest.samples
 
-    inputs: tuple[Node, ...]
-    verb: str = "concat"
+    def spec_of_inputs(self, below: Sequence[Spec]) -> Spec:
+        """The fields of the source."""
+        return dict(self.opened.source.spec)
 
+    def known_of(self, below: Sequence[Known]) -> Known:
+        """The columns of the source."""
+        return {name: str(field) for name, field in self.opened.source.spec.items()}
 
-@dataclass(frozen=True, kw_only=True)
-class Mix:
-    """The rows of several inputs, each row from the one whose turn it is by the weights. stop, rows: when an epoch ends.
-
-    changes: other weights, from a step on, counted over epochs.
-    """
-
-    inputs: tuple[Node, ...]
-    weights: Weights
-    changes: Changes = field(default=(), metadata=LATER)
-    stop: str = "first_exhausted"
-    rows: int | None = None
-    verb: str = "mix"
-
-    def __post_init__(self) -> None:
-        check_weights("mix", self.weights, len(self.inputs))
-        for step, weights in self.changes:
-            check_weights(f"mix: from step {step} on", weights, len(self.inputs))
-        if not is_one_of(self.stop, ("first_exhausted", "all_exhausted")):
-            raise PlanError(
-                f"mix: stop={quoted(self.stop)}; choose 'first_exhausted' or 'all_exhausted', or give rows="
-            )
-        if self.rows is not None and (not is_whole(self.rows) or not 1 <= self.rows <= MOST_ROWS):
-            raise PlanError(f"mix: rows={quoted(self.rows)}; an epoch has at least one row, and a whole number of them")
-        if self.changes and self.rows is None:
-            raise PlanError(
-                "mix: weights that change need epochs of so many rows, in which each dataset goes on where it was; write mix(…, rows=…)"
-            )
-
-    @property
-    def quotas(self) -> tuple[int, ...]:
-        """The weights as whole numbers."""
-        return quotas_of(self.weights)
-
-    @property
-    def schedule(self) -> Changes:
-        """All weights, by the step from which on they hold."""
-        return ((0, self.weights), *self.changes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Zip:
-    """The columns of several inputs side by side: row i of each is row i. on: by which key the inputs were brought into one order before."""
-
-    inputs: tuple[Node, ...]
-    on: str | None = field(default=None, metadata=LATER)
-    verb: str = "zip"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceColumn:
-    """A column with the number of the dataset, of a mix or a concat, that each row came of."""
-
-    input: Node
-    name: str
-    verb: str = "source"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise PlanError(
-                f"{self.input.verb}: source={quoted(self.name)}; give the new column a name, for example source='source'"
-            )
+    def said(self) -> Iterator[tuple[str, str]]:
+        """What is read of which format; not where it lies."""
+        yield "format", self.format
+        yield "columns", ", ".join(f"{new}: {old}" if new != old else new for new, old in self.columns)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator
+from dataclasses import Field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.picked import Picked
 
 if TYPE_CHECKING:
-    from penstock.plan.nodes import Node
+    from penstock.plan.node import Node
 
 #: Fields that are no words of a verb.
 _NO_WORDS = ("input", "inputs", "opened", "verb", "draws", "in_memory")
@@ -21,14 +22,25 @@ LATER = {"later": True}
 def describe(node: Node) -> str:
     """One line for people, such as "batch size=8 drop_last=True"."""
     words = sorted(
-        (field for field in fields(node) if field.name not in _NO_WORDS and "unsaid" not in field.metadata),
+        (field for field in _fields(node) if field.name not in _NO_WORDS and "unsaid" not in field.metadata),
         key=lambda field: field.name == "picked",
     )
     parts = [
         _named(field.metadata.get("word", field.name), getattr(node, field.name), field.default) for field in words
     ]
-    inputs = [f"inputs={len(node.inputs)}"] if hasattr(node, "inputs") else []
+    inputs = [f"inputs={len(node.below)}"] if node.joins else []
     return " ".join([node.verb, *inputs, *filter(None, parts)])
+
+
+def said_of(node: Node, settings: type) -> Iterator[tuple[str, str]]:
+    """What differs from the defaults of a class of settings: names and texts."""
+    for field in _fields(settings):
+        if (value := getattr(node, field.name)) != field.default:
+            yield field.name, str(value)
+
+
+def _fields(of: Any) -> tuple[Field[Any], ...]:
+    return fields(of)
 
 
 def digest(node: Node) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from penstock.plan.nodes import Batch, Bucket, Cache, Every, Repeat, Shard, Shuffle, Skip, Take, Transform
-
-#: What changes no column.
-BETWEEN = (Batch, Cache, Shuffle, Take, Skip, Every, Repeat, Shard, Bucket)
+from penstock.plan.nodes import Cache, Node, Transform
 
 
 def across_cache(node: Transform) -> tuple[Transform | None, bool]:
     """The transform below a cache that lies below this one, and whether the optimiser would have joined both if there were no cache."""
     below, batches, caches, others = node.input, 0, 0, 0
-    while isinstance(below, BETWEEN):
-        batches, caches = batches + isinstance(below, Batch), caches + isinstance(below, Cache)
-        others += not isinstance(below, (Batch, Cache))
-        below = below.input
+    while is_between(below):
+        is_cache = isinstance(below, Cache)
+        batches, caches = batches + below.is_batch, caches + is_cache
+        others += not is_cache and not below.is_batch
+        (below,) = below.below
     return (below, not others and batches < 2) if isinstance(below, Transform) and caches else (None, False)
 
 
@@ -28,3 +26,8 @@ def ops_before(node: Transform) -> tuple[Transform, dict[str, int]] | None:
     for name, ops in below.ops:
         counts[name] = counts.get(name, 0) + len(ops)
     return below, counts
+
+
+def is_between(node: Node) -> bool:
+    """Whether a node changes no column, so that transforms on both sides of it and of a cache draw as one."""
+    return node.is_order or isinstance(node, Cache)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.plan.nodes import Batch, Bucket, Node, Repeat, Select, Shard, Shuffle
-from penstock.plan.row_choice import RowChoice
+from penstock.plan.nodes import Node, Select
 from penstock.plan.tree import with_inputs
-
-_ORDER = (Batch, Bucket, Repeat, RowChoice, Select, Shard, Shuffle)
 
 
 def below_order(node: Node, names: Collection[str]) -> tuple[list[Node], Node]:
     """The verbs of order and selects from a node down, and what is below them; a select that drops one of these columns is no such verb."""
     between = list[Node]()
-    while isinstance(node, _ORDER) and (not isinstance(node, Select) or {*names} <= {*node.columns}):
+    while node.is_order or (isinstance(node, Select) and {*names} <= {*node.columns}):
         between.append(node)
-        node = node.input
+        (node,) = node.below
     return between, node
 
 

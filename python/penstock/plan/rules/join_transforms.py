@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock.plan.nodes import Batch, Node, Select, Transform
+from penstock.plan.nodes import Node, Select, Transform
 from penstock.plan.rules.between import below_order, on_top
 
 
@@ -14,7 +14,7 @@ def join_transforms(node: Node) -> Node | None:
     if not isinstance(node, Transform):
         return None
     between, below = below_order(node.input, [name for name, _ in node.ops])
-    if not isinstance(below, Transform) or not all(isinstance(one, (Batch, Select)) for one in between):
+    if not isinstance(below, Transform) or not all(one.is_batch or isinstance(one, Select) for one in between):
         return None
     return on_top(between, _joined(below, node))
 

@@ -13,9 +13,6 @@ from typing import Any
 from penstock.core.padding import columns_to_pad, lengths_name, mask_name
 from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.nodes import (
-    COLUMN_NODES,
-    Batch,
-    Bucket,
     Concat,
     FilterFunction,
     Mix,
@@ -23,18 +20,14 @@ from penstock.plan.nodes import (
     Pack,
     Pad,
     Read,
-    Repeat,
     Select,
-    Shard,
-    Shuffle,
     SkipBad,
     SourceColumn,
     Transform,
     Zip,
 )
-from penstock.plan.row_choice import RowChoice
 from penstock.plan.rules.narrowed_source import narrowed_source
-from penstock.plan.tree import flow, inputs_of, with_inputs
+from penstock.plan.tree import inputs_of, is_column_unknown, with_inputs
 
 Names = tuple[str, ...]
 
@@ -51,7 +44,7 @@ def narrow_columns(node: Node) -> Node | None:
 
 def narrowed(node: Node, needed: Names) -> Node:
     """The node, itself if nothing can be saved, of which `needed` are used; it may give other columns besides."""
-    narrow = next((narrow for kind, narrow in _NARROW.items() if isinstance(node, kind)), None)
+    narrow = _same if node.is_order else _NARROW.get(type(node))
     return node if narrow is None else narrow(node, needed or _one_of(node))
 
 
@@ -110,7 +103,7 @@ def _source_column(node: SourceColumn, needed: Names) -> Node:
 
 
 def _pad(node: Pad, needed: Names) -> Node:
-    if any(isinstance(below, COLUMN_NODES) for below in flow(node.input)):
+    if is_column_unknown(node.input):
         return node
     padded = columns_to_pad(node, spec_of(node.input))
     of_made = {made: name for name in padded for made in (name, lengths_name(name), mask_name(name))}
@@ -153,7 +146,7 @@ def _without(names: Names, others: Iterable[str]) -> Names:
     return tuple(name for name in names if name not in others)
 
 
-#: How each verb passes on which columns are used; below others, all are.
+#: How verbs pass on which columns are used, beside those of order; below others, all are.
 _NARROW: dict[type, Callable[[Any, Names], Node]] = {
     Read: _read,
     Select: _select,
@@ -164,5 +157,5 @@ _NARROW: dict[type, Callable[[Any, Names], Node]] = {
     Zip: _zip,
     Concat: _joined,
     Mix: _joined,
-    **dict.fromkeys((Batch, Bucket, Repeat, RowChoice, Shard, Shuffle, SkipBad), _same),
+    SkipBad: _same,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from penstock.plan.nodes import Draws, LaneNode, Map, MapRows, Node, Transform
+from penstock.plan.nodes import Draws, MapVerb, Node, Transform
 from penstock.plan.rules.across_cache import ops_before
 from penstock.plan.tree import inputs_of, with_inputs
 
@@ -16,11 +16,11 @@ def numbered(root: Node) -> Node:
 
 
 def _numbered(node: Node, met: Counter[str]) -> Node:
-    below = Counter[str]() if isinstance(node, LaneNode) else met
+    below = Counter[str]() if node.row_effect == "counted" else met
     node = with_inputs(node, [_numbered(one, below) for one in inputs_of(node)])
     if isinstance(node, Transform):
         return replace(node, draws=_draws(node, met))
-    if isinstance(node, (Map, MapRows)):
+    if isinstance(node, MapVerb):
         met["function"] += 1
         return replace(node, draws=met["function"] - 1)
     return node

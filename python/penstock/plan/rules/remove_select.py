@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.plan.columns import known_columns
-from penstock.plan.nodes import Concat, Mix, Node, Select
+from penstock.plan.nodes import Node, Select
 from penstock.plan.tree import flow
 
 
@@ -23,5 +23,5 @@ def _gives(node: Node, columns: tuple[str, ...]) -> bool:
     known = known_columns(node)
     if known is None or tuple(known) != columns:
         return False
-    joined = [one for one in flow(node) if isinstance(one, (Concat, Mix))]
-    return all(len({tuple(known_columns(below) or ()) for below in one.inputs}) == 1 for one in joined)
+    joined = [one for one in flow(node) if one.joins == "rows"]
+    return all(len({tuple(known_columns(below) or ()) for below in one.below}) == 1 for one in joined)

@@ -12,20 +12,7 @@ from penstock.core.cpus import usable_cpus
 from penstock.core.kernels import crc32c_sums, native_version
 from penstock.core.spec import Ids
 from penstock.plan.function_parts import function_parts
-from penstock.plan.nodes import (
-    Cache,
-    Concat,
-    Map,
-    MapRows,
-    Mix,
-    Node,
-    Read,
-    SourceColumn,
-    Transform,
-    Zip,
-    describe,
-    digest,
-)
+from penstock.plan.nodes import Cache, Node, Read, describe, digest
 from penstock.plan.parts import parts_of
 from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import inputs_of
@@ -46,7 +33,7 @@ def about(node: Cache) -> str:
     below: Node = node.input
     words: list[str] = []
     while not isinstance(below, Read) and len(inputs_of(below)) == 1:
-        if isinstance(below, (Transform, Map, MapRows, SourceColumn)):
+        if below.column_effect != "same":
             words.insert(0, below.verb)
         (below,) = inputs_of(below)
     words.insert(0, f"read {below.where}" if isinstance(below, Read) else f"{below.verb} of {len(inputs_of(below))}")
@@ -54,13 +41,13 @@ def about(node: Cache) -> str:
 
 
 def _pieces(node: Node, *, in_zip: bool) -> Iterator[bytes]:
-    for below in inputs_of(node):
-        yield from _pieces(below, in_zip=in_zip or isinstance(node, Zip))
+    for below in node.below:
+        yield from _pieces(below, in_zip=in_zip or node.joins == "columns")
     if isinstance(node, Read):
         yield from _of_source(node)
-    elif isinstance(node, (Concat, Mix, Zip)):
-        yield f"{'zip' if isinstance(node, Zip) else 'rows'} {len(node.inputs)}".encode()
-    elif isinstance(node, (Transform, Map, MapRows, SourceColumn)):
+    elif node.joins:
+        yield f"{'zip' if node.joins == 'columns' else 'rows'} {len(node.below)}".encode()
+    elif node.column_effect != "same":
         yield node.verb.encode()
         for part in parts_of(node):
             yield part.name.encode()

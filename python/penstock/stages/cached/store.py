@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.batch.merge import gather
 from penstock.core.spec import Field
-from penstock.plan.nodes import Map, MapRows
+from penstock.plan.nodes import MapVerb
 from penstock.resolve.cache_checks import refuse_random
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
@@ -22,7 +22,7 @@ class KeepRows:
     """functions: those below the cache, of which some may turn out to draw random numbers."""
 
     def __init__(
-        self, cached: CachedRows, functions: Sequence[tuple[Map | MapRows, BatchFunction]], slots: Slots, budget: Budget
+        self, cached: CachedRows, functions: Sequence[tuple[MapVerb, BatchFunction]], slots: Slots, budget: Budget
     ) -> None:
         self._cached, self._functions, self._slots, self._budget = cached, functions, slots, budget
 
