@@ -137,7 +137,7 @@ def test_threads_go_on_while_processes_start(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(auto, "_BUSY", 0.0)
     monkeypatch.setattr(auto, "_FEWEST_CPUS", 0.0)
     monkeypatch.setattr(auto, "_MOST_CPUS", 99.0)
-    monkeypatch.setattr(Pool, "function", lambda *_: slow_start(None))
+    monkeypatch.setattr(Pool, "function", lambda *_, **__: slow_start(None))
     with ps.Loader(ps.from_arrays({"x": np.arange(ROWS)}).map(busy, workers="auto").batch(8), cpus=2) as loader:
         assert len(list(loader)) == 300
         assert began.wait(60)

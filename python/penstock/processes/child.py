@@ -20,6 +20,7 @@ from penstock.core.spec import Columns
 from penstock.core.tracebacks import users_part
 from penstock.processes.functions import dumps
 from penstock.processes.link import Link, pickled_error, sendable, unpickled
+from penstock.processes.polite import politely
 from penstock.processes.wire import EndedError
 from penstock.stages.call import CALLS, CallHere
 from penstock.transform.function import BatchFunction, RowFunction
@@ -30,7 +31,7 @@ _GRACE_S = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """A user's function. pickled: itself. by_rows, verb, finds_all, text: see `RowFunction`."""
+    """A user's function. pickled: itself. by_rows, verb, finds_all, text: see `RowFunction`. polite: whether nobody waits for it to be loaded."""
 
     pickled: bytes
     by_rows: bool
@@ -38,6 +39,7 @@ class Sent:
     name: str
     finds_all: bool
     text: str
+    polite: bool = False
 
 
 #: An item: the number of its function; this function, where the process has not got it yet; columns and keys (see `Call`); whether its first rows are made twice.
@@ -129,6 +131,8 @@ def failed(error: BaseException) -> Failed:
 
 
 def _loaded(sent: Sent) -> CallHere:
+    if sent.polite:
+        politely(lambda: unpickled(sent.pickled))
     try:
         function = unpickled(sent.pickled)
     except Exception as error:

@@ -62,8 +62,8 @@ class Pool:
         """Items that may be with processes."""
         return ITEMS * self.most
 
-    def function(self, function: BatchFunction, verb: str) -> CallInProcess:
-        """Calls of a user's function in these processes; PlanError if it cannot be sent to them."""
+    def function(self, function: BatchFunction, verb: str, *, polite: bool = False) -> CallInProcess:
+        """Calls of a user's function in these processes; PlanError if it cannot be sent to them. polite: nobody waits for their start."""
         sent = Sent(
             pickled=pickled_function(function.function, f"{verb}({function.name})"),
             by_rows=isinstance(function, RowFunction),
@@ -71,6 +71,7 @@ class Pool:
             name=function.name,
             finds_all=isinstance(function, RowFunction) and function.finds_all,
             text=function.text,
+            polite=polite,
         )
         return CallInProcess(self, sent, next(self._numbers), function.repeats)
 
@@ -78,16 +79,16 @@ class Pool:
         """Calls of it here or in these processes, whichever is faster. here: those on threads."""
         name = f"{verb}({function.name})"
         choice = self.choices.setdefault(name, Choice(name))
-        ways = (here, lambda: self.function(function, verb), self.close)
+        ways = (here, lambda: self.function(function, verb, polite=True), self.close)
         self._autos.append(CallAuto(*ways, self.most, choice, lambda: function.draws_unasked))
         return self._autos[-1]
 
-    def ask(self, message: Callable[[WorkerProcess], Any]) -> Any:
+    def ask(self, message: Callable[[WorkerProcess], Any], *, polite: bool = False) -> Any:
         """The answer of some process to a message. EndedError, which says by what, if that ends instead; it is ended unless all goes well."""
         if self._owner != os.getpid():  # a fork: the processes, and whoever held the lock, are another's
             self._finalizer.detach()
             self._begin()
-        process = self._enter()
+        process = self._enter(polite=polite)
         try:
             return process.ask(lambda: message(process))
         except EndedError as ended:
@@ -106,7 +107,7 @@ class Pool:
             if is_over:
                 process.close()
 
-    def _enter(self) -> WorkerProcess:
+    def _enter(self, *, polite: bool) -> WorkerProcess:
         """A process that an item may be given to, where this one counts from now on."""
         with self._changed:
             while True:
@@ -122,7 +123,7 @@ class Pool:
                 check()
         started = None
         try:
-            started = WorkerProcess()
+            started = WorkerProcess(polite=polite)
             started.items = 1
         finally:
             with self._changed:
@@ -198,7 +199,11 @@ class CallInProcess:
         columns, endings = sendable(columns), list[str]()
         while len(endings) < _TRIES:
             try:
-                return _result(self._pool.ask(lambda process: self._request(process, columns, keys, is_again)))
+                return _result(
+                    self._pool.ask(
+                        lambda process: self._request(process, columns, keys, is_again), polite=self._sent.polite
+                    )
+                )
             except EndedError as ended:
                 if ended.is_first:
                     endings.append(ended.ending)

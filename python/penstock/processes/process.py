@@ -62,14 +62,13 @@ class _Turn:
 
 
 class WorkerProcess:
-    """A child that calls functions. Several threads may have messages on their way; it answers them in their order."""
+    """A child that calls functions. Several threads may have messages on their way; it answers them in their order. polite: see `politely`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, polite: bool) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:  # closed, unless they are detached below
-            self._process = start(
-                theirs, __package__ + ".child", "workers", {**dict.fromkeys(ONE_THREAD, "1"), **os.environ}
-            )
+            environment = {**dict.fromkeys(ONE_THREAD, "1"), **os.environ}
+            self._process = start(theirs, __package__ + ".child", "workers", environment, polite=polite)
             self._link = Link(socket.socket(fileno=ours.detach()), self._look)
         self.functions = set[int]()
         self.items = 0  # that it has; the pool counts
@@ -168,15 +167,16 @@ class WorkerProcess:
 
 
 def start(
-    connection: socket.socket, module: str, option: str, environment: Mapping[str, str]
+    connection: socket.socket, module: str, option: str, environment: Mapping[str, str], *, polite: bool = False
 ) -> subprocess.Popen[bytes]:
-    """An interpreter that runs `main` of a module with its end of a socket. option: what the user asked for it by."""
+    """An interpreter that runs `main` of a module with its end of a socket. option: what the user asked for it by. polite: see `politely`."""
     if not sys.executable:
         raise ProcessError(
             f"{option}='process': this interpreter does not know its own path (sys.executable); {_THREADS[option]}"
         )
     path, number = [entry for entry in sys.path if isinstance(entry, str)], connection.fileno()
-    program = f"import sys; sys.path[:] = {path!r}; from {module} import main; main({number})"
+    imports = f"from penstock.processes.polite import import_politely; import_politely({module!r}); " if polite else ""
+    program = f"import sys; sys.path[:] = {path!r}; {imports}from {module} import main; main({number})"
     # The child is born with Ctrl-C blocked, and ignores it as soon as it can: it belongs to the parent.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

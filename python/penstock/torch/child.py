@@ -14,6 +14,7 @@ from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
 from penstock.processes.child import end_with, failed
 from penstock.processes.link import Link, unpickled
+from penstock.processes.polite import politely
 from penstock.processes.wire import EndedError
 from penstock.torch.seeds import seed_all
 from penstock.torch.tensors import send_as_arrays
@@ -40,6 +41,7 @@ class _Fetcher:
     def __init__(self) -> None:
         self._pickled = b""
         self._loaded: Any = None
+        self._is_new = True  # nobody waits for the first dataset
 
     def take(self, pickled: bytes) -> None:
         """Another dataset, loaded when it is first asked for a batch."""
@@ -49,6 +51,9 @@ class _Fetcher:
         """A batch, or what was raised."""
         try:
             if self._loaded is None:
+                if self._is_new:
+                    politely(lambda: unpickled(self._pickled))
+                self._is_new = False
                 self._loaded = _MapDatasetFetcher(*unpickled(self._pickled))
             seed_all(seed)
             return self._loaded.fetch(index)

@@ -32,9 +32,8 @@ class Worker:
     def __init__(self, dataset: bytes) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            self._process = start(
-                theirs, "penstock.torch.child", "workers", {**dict.fromkeys(ONE_THREAD, "1"), **os.environ}
-            )
+            environment = {**dict.fromkeys(ONE_THREAD, "1"), **os.environ}
+            self._process = start(theirs, "penstock.torch.child", "workers", environment, polite=True)
             self._link = Link(socket.socket(fileno=ours.detach()), self._look)
         self._is_closed = False
         self.asked = 0
