@@ -13,7 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.processes import auto
-from penstock.processes.auto import CallAuto, Choice
+from penstock.processes.auto import CallAuto, FunctionChoice
 from penstock.processes.pool import Pool
 
 pytestmark = pytest.mark.slow
@@ -152,7 +152,7 @@ def test_one_cpu_async_functions_and_free_threads(monkeypatch: pytest.MonkeyPatc
     def call(cpus: int) -> CallAuto:
         return CallAuto(lambda *_: {}, lambda: pytest.fail("no process"), lambda: None, cpus, choice)  # type: ignore[arg-type]
 
-    choice = Choice("map(f)")
+    choice = FunctionChoice("map(f)")
     call(1)
     assert (choice.workers, choice.why) == ("thread", "one CPU may be used")
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
@@ -164,14 +164,14 @@ def test_one_cpu_async_functions_and_free_threads(monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_measured_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions that sleep, or that leave the interpreter to others, are left on threads."""
-    choice = Choice("map(f)")
+    choice = FunctionChoice("map(f)")
     for cpus, busy_share, why in (
         (0.1, 1.0, "something else"),
         (1.9, 1.0, "1.9 CPUs at once"),
         (1.0, 0.2, "20% of the time"),
     ):
         monkeypatch.undo()
-        window = auto._Window(calls=100, cpu_s=cpus, active_s=1.0, began_at=time.perf_counter() - 1 / busy_share)
+        window = auto._Measurement(calls=100, cpu_s=cpus, active_s=1.0, began_at=time.perf_counter() - 1 / busy_share)
         made = CallAuto(lambda *_: {}, lambda: pytest.fail("no process"), lambda: None, 2, choice)  # type: ignore[arg-type]
         made._window = window
         assert made({}, np.arange(2)) == {}  # type: ignore[arg-type]
@@ -199,7 +199,7 @@ def test_functions_that_draw_from_global_generators_come_to_processes_within_a_f
         time.sleep(0.02)
         return columns
 
-    choice, batch = Choice("map(f)"), {"x": np.arange(4)}
+    choice, batch = FunctionChoice("map(f)"), {"x": np.arange(4)}
     call = CallAuto(here, Quick, lambda: None, 2, choice, lambda: True)  # type: ignore[arg-type]
     for number in range(20):
         assert call(batch, np.arange(4)) == batch  # type: ignore[arg-type]
@@ -210,7 +210,7 @@ def test_functions_that_draw_from_global_generators_come_to_processes_within_a_f
 
 
 def test_calls_in_which_processes_start_are_not_measured() -> None:
-    window = auto._Window(skip=2)
+    window = auto._Measurement(skip=2)
     first = [window.enter() for _ in range(3)]
     window.leave(1.0, counts=first[0])
     window.leave(1.0, counts=first[1])

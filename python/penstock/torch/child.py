@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import signal
-import socket
-import sys
-import threading
-from contextlib import suppress
 from typing import Any
 
 import torch
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from penstock.processes.child import end_with, failed
 from penstock.processes.link import Link, unpickled
+from penstock.processes.memory import Regions
 from penstock.processes.polite import politely
-from penstock.processes.wire import EndedError
+from penstock.processes.raised import raised
 from penstock.torch.seeds import seed_all
 from penstock.torch.tensors import send_as_arrays
 
 
-def main(descriptor: int) -> None:
+def serve(link: Link, _: Regions) -> None:
     """Serves until the parent closes its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    link = Link(socket.socket(fileno=descriptor))
-    threading.Thread(target=end_with, args=(link,), daemon=True).start()
     torch.set_num_threads(1)
     send_as_arrays()
-    with suppress(EndedError):
-        sys.argv[:] = link.receive()
-        fetcher = _Fetcher()
-        while True:
-            _serve_one(link, fetcher)
+    fetcher = _Fetcher()
+    while True:
+        _serve_one(link, fetcher)
 
 
 class _Fetcher:
@@ -58,7 +47,7 @@ class _Fetcher:
             seed_all(seed)
             return self._loaded.fetch(index)
         except BaseException as error:  # the parent raises it
-            return failed(error)
+            return raised(error)
 
 
 def _serve_one(link: Link, fetcher: _Fetcher) -> None:
@@ -69,4 +58,4 @@ def _serve_one(link: Link, fetcher: _Fetcher) -> None:
     try:
         link.send(fetcher.answer(*message))
     except Exception as error:  # a batch that cannot be pickled
-        link.send(failed(error))
+        link.send(raised(error))
