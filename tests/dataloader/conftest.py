@@ -18,6 +18,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(fetching, "_WORTH_S", 0.0)
     monkeypatch.setattr(fetching, "_MEASURED", 10**9)
     monkeypatch.setattr(fetching, "usable_cpus", lambda: 2)
+    monkeypatch.setenv("NUMEXPR_NUM_THREADS", "2")  # and so they start at full priority, since they are waited for here
     begin = fetching.Workers.begin
 
     def begin_and_wait(workers: Any, *given: Any) -> None:

@@ -277,12 +277,12 @@ def test_errors_come_in_their_place() -> None:
                 seen.append(batch["y"])
         assert len(seen) == 6
         assert len(list(iterator)) == 3, "the next batches can be had"
-        getattr(loader, "choice", fetching.Choice()).close()
+        getattr(loader, "choice", fetching.FetchChoice()).close()
     for kind in (DataLoader, TorchLoader):
         loader = kind(Squares(), batch_size=1, sampler=OutOfRange())
         with pytest.raises(IndexError, match="99"):
             list(loader)
-        getattr(loader, "choice", fetching.Choice()).close()
+        getattr(loader, "choice", fetching.FetchChoice()).close()
     loader = DataLoader(Exits(os.getpid()), batch_size=5)
     with pytest.raises(ps.ProcessError, match=r"exit status 5.*tune=False"):
         list(loader)

@@ -13,7 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.processes import auto
-from penstock.processes.auto import CallAuto, Choice
+from penstock.processes.auto import CallAuto, FunctionChoice
 from penstock.processes.pool import Pool
 
 pytestmark = pytest.mark.slow
@@ -24,6 +24,9 @@ ROWS = 2400
 @pytest.fixture(autouse=True)
 def _short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     """Decisions that do not depend on what else the machine does: a short look, and any gain is one."""
+    monkeypatch.setenv(
+        "NUMEXPR_NUM_THREADS", "2"
+    )  # and so processes start at full priority, since they are waited for here
     monkeypatch.setattr(auto, "_SECONDS", 0.02)
     monkeypatch.setattr(auto, "_BUSY", 0.0)
     monkeypatch.setattr(auto, "_FEWEST_CPUS", 0.0)
@@ -137,7 +140,7 @@ def test_threads_go_on_while_processes_start(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(auto, "_BUSY", 0.0)
     monkeypatch.setattr(auto, "_FEWEST_CPUS", 0.0)
     monkeypatch.setattr(auto, "_MOST_CPUS", 99.0)
-    monkeypatch.setattr(Pool, "function", lambda *_: slow_start(None))
+    monkeypatch.setattr(Pool, "function", lambda *_, **__: slow_start(None))
     with ps.Loader(ps.from_arrays({"x": np.arange(ROWS)}).map(busy, workers="auto").batch(8), cpus=2) as loader:
         assert len(list(loader)) == 300
         assert began.wait(60)
@@ -152,7 +155,7 @@ def test_one_cpu_async_functions_and_free_threads(monkeypatch: pytest.MonkeyPatc
     def call(cpus: int) -> CallAuto:
         return CallAuto(lambda *_: {}, lambda: pytest.fail("no process"), lambda: None, cpus, choice)  # type: ignore[arg-type]
 
-    choice = Choice("map(f)")
+    choice = FunctionChoice("map(f)")
     call(1)
     assert (choice.workers, choice.why) == ("thread", "one CPU may be used")
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
@@ -164,14 +167,14 @@ def test_one_cpu_async_functions_and_free_threads(monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_measured_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions that sleep, or that leave the interpreter to others, are left on threads."""
-    choice = Choice("map(f)")
+    choice = FunctionChoice("map(f)")
     for cpus, busy_share, why in (
         (0.1, 1.0, "something else"),
         (1.9, 1.0, "1.9 CPUs at once"),
         (1.0, 0.2, "20% of the time"),
     ):
         monkeypatch.undo()
-        window = auto._Window(calls=100, cpu_s=cpus, active_s=1.0, began_at=time.perf_counter() - 1 / busy_share)
+        window = auto._Measurement(calls=100, cpu_s=cpus, active_s=1.0, began_at=time.perf_counter() - 1 / busy_share)
         made = CallAuto(lambda *_: {}, lambda: pytest.fail("no process"), lambda: None, 2, choice)  # type: ignore[arg-type]
         made._window = window
         assert made({}, np.arange(2)) == {}  # type: ignore[arg-type]
@@ -199,7 +202,7 @@ def test_functions_that_draw_from_global_generators_come_to_processes_within_a_f
         time.sleep(0.02)
         return columns
 
-    choice, batch = Choice("map(f)"), {"x": np.arange(4)}
+    choice, batch = FunctionChoice("map(f)"), {"x": np.arange(4)}
     call = CallAuto(here, Quick, lambda: None, 2, choice, lambda: True)  # type: ignore[arg-type]
     for number in range(20):
         assert call(batch, np.arange(4)) == batch  # type: ignore[arg-type]
@@ -210,7 +213,7 @@ def test_functions_that_draw_from_global_generators_come_to_processes_within_a_f
 
 
 def test_calls_in_which_processes_start_are_not_measured() -> None:
-    window = auto._Window(skip=2)
+    window = auto._Measurement(skip=2)
     first = [window.enter() for _ in range(3)]
     window.leave(1.0, counts=first[0])
     window.leave(1.0, counts=first[1])

@@ -13,13 +13,12 @@ from penstock.core.cancel import LOOK_S
 from penstock.core.spec import Field
 from penstock.deliver.numpy import ToNumpy
 from penstock.deliver.ranks import Ranks
-from penstock.isolated.link import Link
 from penstock.isolated.messages import Begin, Column, Made, Places, failed
-from penstock.isolated.regions import Regions
 from penstock.isolated.sent import Setup
 from penstock.loader import Loader
 from penstock.order.cursor import Position
-from penstock.processes.link import sendable
+from penstock.processes.link import Link, sendable
+from penstock.processes.memory import Regions
 from penstock.processes.wire import EndedError
 
 #: Items on their way beyond those that were taken: two of small ones, since an answer takes longer than they do.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from penstock.core.spec import Field, Ids
 from penstock.order.cursor import Position, Work
 from penstock.plan.changed_weights import ChangedWeights
-from penstock.processes.functions import dumps
-from penstock.processes.link import pickled_error, unpickled
+from penstock.processes.raised import Raised, raised
 from penstock.stages.lanes.states import Place
 
 #: Where each lane stands.
@@ -52,11 +48,11 @@ class Taken(NamedTuple):
     number: int
 
 
-class Stop(NamedTuple):
+class StopItems(NamedTuple):
     """Nothing is wanted until a stream begins."""
 
 
-class AskStats(NamedTuple):
+class AskFigures(NamedTuple):
     """The answer is the figures so far."""
 
     number: int
@@ -65,7 +61,7 @@ class AskStats(NamedTuple):
 # From the child
 
 
-class Ready(NamedTuple):
+class HasLoader(NamedTuple):
     """The child has its loader."""
 
 
@@ -82,18 +78,15 @@ class Made:
     places: list[Places]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Failed:
-    """An error in place of an item, or of a loader. pickled: None where it cannot be; then shown says what it was. trace: its traceback."""
+class FailedItem(NamedTuple):
+    """An error in place of an item, or of a loader."""
 
     number: int
-    pickled: bytes | None
-    shown: str
-    trace: str
+    raised: Raised
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stats:
+class LoaderFigures:
     """The figures that were asked for."""
 
     number: int
@@ -116,32 +109,6 @@ class Warned(NamedTuple):
     line: int
 
 
-class ChildError(Exception):
-    """The traceback of an error in the child."""
-
-    def __str__(self) -> str:
-        return f"in the process of isolation='process':\n\n{self.args[0]}"
-
-
-def failed(number: int, error: BaseException) -> Failed:
+def failed(number: int, error: BaseException) -> FailedItem:
     """An error on its way to the loader."""
-    trace = "".join(traceback.format_exception(error)).rstrip("\n")
-    return Failed(number=number, pickled=pickled_error(error, dumps), shown=_or_class(error, repr), trace=trace)
-
-
-def error_of(told: Failed) -> BaseException:
-    """The error with its type and attributes; the child's traceback is its cause."""
-    error: BaseException | None = None
-    if told.pickled is not None:
-        with suppress(Exception):
-            error = unpickled(told.pickled)
-    if error is None:
-        error = RuntimeError(f"{told.shown} (an error that cannot be pickled)")
-    error.__cause__ = ChildError(told.trace)
-    return error
-
-
-def _or_class(error: BaseException, shown: Callable[[Any], str]) -> str:
-    with suppress(Exception):
-        return shown(error)
-    return type(error).__qualname__
+    return FailedItem(number, raised(error))

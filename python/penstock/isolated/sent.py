@@ -10,9 +10,9 @@ from penstock.core.errors import PenstockError, PlanError
 from penstock.core.installing import pip_install
 from penstock.core.quoted import quoted
 from penstock.dataset import Dataset
-from penstock.isolated.link import plain_dumps
 from penstock.plan.tree import flow
 from penstock.processes.functions import culprits, dumps, kind_of
+from penstock.processes.link import plain_dumps
 
 #: Where a script's own functions and classes lie; the child does not run the script.
 _OF_SCRIPT = b"__main__"

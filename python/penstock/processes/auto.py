@@ -35,7 +35,7 @@ _GAIN_OF_TURNS, _TURNS = 1.1, 3
 
 
 @dataclass
-class Choice:
+class FunctionChoice:
     """Where a function runs, and why."""
 
     function: str
@@ -53,7 +53,7 @@ def has_interpreter_lock() -> bool:
 
 
 @dataclass
-class _Window:
+class _Measurement:
     """Calls of one measurement. cpu_s: CPU time of the threads in them; active_s: when there was at least one.
 
     skip: so many calls, and those that begin before these have ended, are not counted: processes start in them.
@@ -109,14 +109,14 @@ class CallAuto:
         there: Callable[[], Call],
         leave: Callable[[], None],
         cpus: int,
-        choice: Choice,
+        choice: FunctionChoice,
         takes_turns: Callable[[], bool] = lambda: False,
     ) -> None:
         self._here, self._make_there, self._leave, self._cpus, self.choice = here, there, leave, cpus, choice
         self._takes_turns = takes_turns
         self._there: Call | None = None
         self._lock, self._room = threading.Lock(), threading.Semaphore(cpus)
-        self._window: _Window | None = _Window(skip=1)
+        self._window: _Measurement | None = _Measurement(skip=1)
         self._threads_rate = 0.0
         self._trial: threading.Thread | None = None
         if not has_interpreter_lock():
@@ -147,7 +147,7 @@ class CallAuto:
         """Several, at once where they go to processes."""
         return calls_together(lambda one: self(*one), calls, 1 if self._there is None else 2 * self._cpus)
 
-    def _timed(self, call: Call, window: _Window | None, rows: Rows) -> Columns:
+    def _timed(self, call: Call, window: _Measurement | None, rows: Rows) -> Columns:
         if window is None:
             return call(*rows)
         with self._lock:
@@ -161,11 +161,11 @@ class CallAuto:
                 if self._window is window and self._there is not None and self._is_enough(window):
                     self._judge(window)
 
-    def _is_enough(self, window: _Window) -> bool:
+    def _is_enough(self, window: _Measurement) -> bool:
         turns = self._takes_turns() and (self._there is None or window.calls >= self._cpus)
         return window.is_enough(self._cpus, takes_turns=turns)
 
-    def _note_threads(self, window: _Window) -> bool:
+    def _note_threads(self, window: _Measurement) -> bool:
         """Whether processes are to be tried, after threads were measured; if not, they are measured again."""
         if self._takes_turns():
             self._threads_rate, self._window = window.rate, None
@@ -174,7 +174,7 @@ class CallAuto:
         if busy >= _BUSY and _FEWEST_CPUS <= cpus <= _MOST_CPUS:
             self._threads_rate, self._window = window.rate, None
             return True
-        self._window = _Window()
+        self._window = _Measurement()
         if busy < _BUSY:
             self.choice.why = f"it is at work for {busy:.0%} of the time only"
         elif cpus > _MOST_CPUS:
@@ -189,7 +189,7 @@ class CallAuto:
         try:
             made = self._here(columns, keys)
         except BaseException:
-            self._window = _Window()  # it is the batch that is wrong, and another one is tried
+            self._window = _Measurement()  # it is the batch that is wrong, and another one is tried
             raise
         self.choice.why = "processes are starting, and each makes a batch that a thread made"
         self._trial = threading.Thread(
@@ -204,7 +204,7 @@ class CallAuto:
             there = self._make_there()
             found = there.many([rows] * self._cpus)
         except StoppedError:
-            self._window = _Window()
+            self._window = _Measurement()
             return
         except BaseException as error:
             self._decide("thread", f"it fails in a process: {type(error).__name__}: {error}")
@@ -213,14 +213,14 @@ class CallAuto:
             self._decide("thread", "it returns something else in a process")
             return
         with self._lock:
-            self._there, self._window = there, _Window(skip=(1 if self._takes_turns() else 2) * self._cpus)
+            self._there, self._window = there, _Measurement(skip=(1 if self._takes_turns() else 2) * self._cpus)
 
     def wait(self) -> None:
         """Returns when no process is being tried any more; what tries one ends with the run that began it."""
         if self._trial is not None and self._trial is not threading.current_thread():
             self._trial.join()
 
-    def _judge(self, window: _Window) -> None:
+    def _judge(self, window: _Measurement) -> None:
         gain = window.rate / self._threads_rate
         found = f"processes make {gain:.2f} times as many batches a second as threads"
         if gain >= (_GAIN_OF_TURNS if self._takes_turns() else _GAIN):

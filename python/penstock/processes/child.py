@@ -1,4 +1,4 @@
-"""What runs in a process of `workers="process"`: it waits for batches, calls the function, and answers."""
+"""What runs in every process that Penstock starts: its end of the link, and its end with the parent."""
 
 from __future__ import annotations
 
@@ -8,153 +8,39 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from importlib import import_module
 
-from penstock.core.draw_keys import DrawKeys
-from penstock.core.errors import PlanError, ProcessError
-from penstock.core.own_generators import OwnGenerators
-from penstock.core.spec import Columns
-from penstock.core.tracebacks import users_part
-from penstock.processes.functions import dumps
-from penstock.processes.link import Link, pickled_error, sendable, unpickled
+from penstock.processes.link import Link
+from penstock.processes.memory import Regions, few_regions
 from penstock.processes.wire import EndedError
-from penstock.stages.call import CALLS, CallHere
-from penstock.transform.function import BatchFunction, RowFunction
 
-#: A function that is still busy this long after the parent has gone is ended with its process.
-_GRACE_S = 0.2
+#: Work that still goes on this long after the parent has gone is ended with its process.
+_GRACE_S = 0.8
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sent:
-    """A user's function. pickled: itself. by_rows, verb, finds_all, text: see `RowFunction`."""
-
-    pickled: bytes
-    by_rows: bool
-    verb: str
-    name: str
-    finds_all: bool
-    text: str
-
-
-#: An item: the number of its function; this function, where the process has not got it yet; columns and keys (see `Call`); whether its first rows are made twice.
-Request: TypeAlias = tuple[int, Sent | None, Columns, DrawKeys, bool]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failed:
-    """What the function raised. pickled: the error, None where it cannot be; then shown says what it was. trace: its traceback."""
-
-    pickled: bytes | None
-    shown: str
-    trace: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Noted:
-    """What the function returned, and what it did differently when it was called again; see `Repeats`."""
-
-    made: Columns
-    what: str
-
-
-def main(descriptor: int) -> None:
-    """Serves until the parent closes its end."""
+def main(module: str, descriptor: int) -> None:
+    """Lets a module serve, `serve(link, regions)`, until the parent closes its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    link = Link(socket.socket(fileno=descriptor))
-    threading.Thread(target=end_with, args=(link,), daemon=True).start()
-    functions = _Functions()
+    regions = Regions()
+    link = Link(socket.socket(fileno=descriptor), regions, most_held=few_regions())
+    threading.Thread(target=_end_with, args=(link,), daemon=True).start()
     with suppress(EndedError):
         sys.argv[:] = link.receive()
-        link.send("ready")
-        while True:
-            _serve_one(link, functions)
+        import_module(module).serve(link, regions)
 
 
-class _Functions:
-    """The functions that came, by their numbers; each is loaded when it is first called."""
-
-    def __init__(self) -> None:
-        self._sent, self._loaded = dict[int, Sent](), dict[int, CallHere]()
-
-    def answer(self, request: Request) -> Columns | Noted | Failed:
-        """What a function returned, or raised."""
-        number, sent, columns, keys, is_again = request
-        del request
-        try:
-            if sent is not None:
-                self._sent[number] = sent
-            if (call := self._loaded.get(number)) is None:
-                call = self._loaded[number] = _loaded(self._sent[number])
-            notes = list[str]()
-            if is_again:
-                call.function.repeat_next(notes.append)
-            made = sendable(call(columns, keys))
-            return Noted(made=made, what=notes[0]) if notes else made
-        except BaseException as error:  # the parent raises it
-            return failed(error)
-
-
-def _serve_one(link: Link, functions: _Functions) -> None:
-    # The batch and what is made of it are in no variable here: what was received must be free when the answer goes.
-    try:
-        link.send(_flushed(functions.answer(link.receive())))
-    except (MemoryError, ProcessError) as error:  # for what came, or what the function returned
-        link.send(failed(error))
-
-
-def _flushed(answer: Any) -> Any:
+def flush() -> None:
+    """Shows what was printed."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
-    return answer
 
 
-def end_with(link: Link) -> None:
-    """Ends the process when its parent has ended, whatever a function is doing."""
-    link.wait_for_end()
+def _end_with(link: Link) -> None:
+    """Ends the process when its parent has ended, whatever it is doing."""
+    link.wire.wait_for_end()
     time.sleep(_GRACE_S)
+    flush()
     os._exit(0)
-
-
-def failed(error: BaseException) -> Failed:
-    """What is sent in place of what an error prevented."""
-    error.__traceback__ = users_part(error)
-    trace = "".join(traceback.format_exception(error)).rstrip("\n")
-    return Failed(pickled=pickled_error(error, dumps), shown=_shown(error), trace=trace)
-
-
-def _loaded(sent: Sent) -> CallHere:
-    try:
-        function = unpickled(sent.pickled)
-    except Exception as error:
-        raise PlanError(
-            f"{sent.verb}({sent.name}): the function cannot be loaded in another process ({type(error).__name__}: {error}); put it into a module "
-            f"that can be imported, or into the script itself, or use workers='thread'"
-        ) from error
-    _limit_threads()
-    kind = RowFunction if sent.by_rows else BatchFunction
-    call = kind(function, sent.verb, OwnGenerators(function))
-    call.text = sent.text
-    if isinstance(call, RowFunction):
-        call.finds_all = sent.finds_all
-    return CALLS[sent.verb](call)
-
-
-def _limit_threads() -> None:
-    """One thread for libraries that the function brought, and that look at no variable of the environment."""
-    if "OMP_NUM_THREADS" in os.environ and os.environ["OMP_NUM_THREADS"] != "1":
-        return
-    for module, name, threads in (("torch", "set_num_threads", 1), ("cv2", "setNumThreads", 0)):
-        with suppress(Exception):
-            getattr(sys.modules[module], name)(threads)
-
-
-def _shown(error: BaseException) -> str:
-    with suppress(Exception):
-        return repr(error)
-    return type(error).__qualname__

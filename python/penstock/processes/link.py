@@ -1,8 +1,13 @@
 """How two processes talk: messages over a socket, large buffers in memory that both map.
 
-A message is pickled (protocol 5). Its large buffers go into a region, which belongs to the sender. The receiver gets views of it. When the last of
-them is gone, its next message says so, and the sender uses the region again: nothing is mapped, or filled with zeros, twice.
-Where the sender may open no more files, buffers travel with the message.
+    sender                                                receiver
+    buffer in a region ───────────────► (hold, place) ──► a view of the region
+    other large buffers ─ one copy ───► (hold, place) ──► a view of the region
+    small ones ───────────────────────► in the message
+    the region is used again    ◄────── (hold) ◄───────── the last view of a hold is gone
+
+A message is pickled (protocol 5). What the last line says comes with the receiver's next message. Nothing is mapped, or filled with zeros, twice.
+Where the sender may open no more files, buffers travel with the message. Where the receiver looks at so much already that files get scarce there, it copies.
 Both ends are the same program, and what is unpickled comes from a process that this one started, or that started this one.
 """
 
@@ -11,192 +16,217 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
-import resource
-import select
 import socket
 import struct
-import weakref
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import ProcessError
 from penstock.core.spec import Bytes, Columns
-from penstock.processes.memory import NO_FILES, mapped, new_region, rounded
+from penstock.processes.memory import LARGE_BYTES, NO_FILES, LastUse, Regions, Spot, mapped
 from penstock.processes.wire import Wire
+from penstock.runtime.slots import Lease, Slots
 
-#: Shorter buffers travel with the message.
-_LARGE_BYTES = 1 << 14
+#: Lengths of the envelope, 0 for none, and of the message.
+_HEADER = struct.Struct("<QQ")
 _ALIGNMENT = 64
-#: A receiver holds views of no more regions, nor of more than one for so many files that it may open: each takes a descriptor. What comes then is copied.
-_MOST_HELD, _FILES_FOR_EACH = 16, 32
+_NOTHING = np.empty(0, dtype=np.uint8)
 
-#: Lengths of the notes and of the message, and whether a descriptor comes with them.
-_HEADER = struct.Struct("<QQ?")
+#: Pickles a thing; what the second argument returns False for travels beside it.
+Dumps = Callable[[Any, Callable[[pickle.PickleBuffer], bool]], bytes]
+
+
+class _Envelope(NamedTuple):
+    """What goes before a message that has any of it.
+
+    places: of each large buffer its hold, the sender's region, offset and length. regions: of these that are new, with their sizes; their descriptors come
+    along. released: holds of the receiver of which nothing is left here; lost: the same, but forks may still look at it. forgotten: regions of the sender
+    that it uses no more.
+    """
+
+    places: list[tuple[int, int, int, int]]
+    regions: list[tuple[int, int]]
+    released: list[int]
+    lost: list[int]
+    forgotten: list[int]
 
 
 class Link:
-    """One end. One thread at a time sends, and one receives; views may die on any.
+    """One end. Any thread may send, one at a time may receive; views may die on any.
 
-    Notes go before a message that has any: (region of its buffers or None, its size, (offset, length) of each buffer, regions of the receiver of which
-    the sender holds no more views, regions of the sender that it uses no more).
+    look: called now and then while the other end is awaited; None to wait without a look. most_held: it holds views of so many regions, and copies what comes then.
     """
 
-    def __init__(self, connection: socket.socket, look: Callable[[], None] | None = None) -> None:
-        self._wire = Wire(connection, look)
-        # The sender's:
-        self._mine = dict[int, mmap.mmap]()
-        self._free = set[int]()
-        self._forgotten = list[int]()
-        self._next_region, self._told = 0, 0
-        # The receiver's:
-        self._theirs = dict[int, mmap.mmap]()
-        self._lent = 0
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._most_held = _MOST_HELD if files == resource.RLIM_INFINITY else min(_MOST_HELD, files // _FILES_FOR_EACH)
-        # From any thread to the sender:
-        self._returned, self._released = deque[int](), deque[int]()
+    def __init__(
+        self,
+        connection: socket.socket,
+        regions: Regions,
+        *,
+        look: Callable[[], None] | None = None,
+        most_held: int | None = None,
+    ) -> None:
+        self.wire = Wire(connection, look)
+        self.forks = 0
+        # The sender's: its regions, and what the other end holds of them
+        self._regions, self._copies = regions, Slots(new_memory=regions)
+        self._lent = dict[int, Spot]()
+        self._holds = 0
+        self._sending = threading.Lock()
+        # The receiver's: regions of the other end, None where no file could be opened, and what is held of them here
+        self._theirs = dict[int, mmap.mmap | None]()
+        self._most_held = most_held
+        self._held = set[LastUse]()
+        self._ended = deque[LastUse]()
 
-    def send(self, message: Any) -> None:
-        """Sends a message, and holds nothing of it. EndedError where nobody is there."""
-        head, buffers = _pickled(message)
-        places, region, size_bytes, descriptor = _places(buffers), None, 0, -1
-        if buffers:
-            try:
-                region, descriptor = self._region_of(sum(places[-1]))
-            except OSError as error:
-                if error.errno not in NO_FILES:
-                    raise
-                head, buffers, places = pickle.dumps(message, protocol=5), [], []
+    # Sending
+
+    def send(self, message: Any, dumps: Dumps | None = None) -> None:
+        """Sends a message, and holds nothing of it but what lies in regions. EndedError where nobody is there."""
+        body, spots = self._packed(message, dumps or plain_dumps)
         del message
-        if region is not None:
-            size_bytes = len(self._mine[region])
-            _copy(buffers, self._mine[region], places)
-        del buffers  # views that the message alone held are gone with it
-        released, forgotten, self._forgotten = self._drained(), self._forgotten, []
-        notes = b""
-        if region is not None or released or forgotten:
-            notes = pickle.dumps((region, size_bytes, places, released, forgotten))
-        try:
-            self._wire.put([_HEADER.pack(len(notes), len(head), descriptor >= 0), notes, head], descriptor)
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
+        with self._sending:
+            new = {spot.region.number: spot.region for spot in spots if spot.region.descriptor >= 0}
+            sizes = [(number, region.whole.nbytes) for number, region in new.items()]
+            envelope = _Envelope(self._lend(spots), sizes, *self._drained(), self._regions.forgotten())
+            packed = plain_dumps(tuple(envelope)) if any(envelope) else b""
+            head = _HEADER.pack(len(packed), len(body)) + packed
+            self.wire.put([head, body], [region.descriptor for region in new.values()])
+            for region in new.values():
+                region.close_descriptor()
+
+    def _packed(self, message: Any, dumps: Dumps, *, copies: bool = True) -> tuple[bytes, list[Spot]]:
+        """The pickled message, and where its large buffers lie. copies: those that lie in no region are copied into one, if there is one to have."""
+        found = list[Bytes | Spot]()
+
+        def travels(buffer: pickle.PickleBuffer) -> bool:
+            raw = np.frombuffer(buffer.raw(), dtype=np.uint8)
+            if raw.nbytes < LARGE_BYTES:
+                return True
+            spot = self._regions.spot(raw)
+            if spot is None and not copies:
+                return True
+            found.append(raw if spot is None else spot)
+            return False
+
+        body = dumps(message, travels)
+        others = [one for one in found if not isinstance(one, Spot)]
+        if not others:
+            return body, [one for one in found if isinstance(one, Spot)]
+        copied = self._copied(others)
+        if copied is None:
+            return self._packed(message, dumps, copies=False)
+        copy = iter(copied)
+        return body, [one if isinstance(one, Spot) else next(copy) for one in found]
+
+    def _copied(self, buffers: Sequence[Bytes]) -> list[Spot] | None:
+        """Copies of buffers, side by side in one region; None where there is none to have."""
+        firsts, size_bytes = list[int](), 0
+        for buffer in buffers:
+            firsts.append(size_bytes)
+            size_bytes += -(-buffer.nbytes // _ALIGNMENT) * _ALIGNMENT
+        whole = self._regions.spot(self._copies.take(size_bytes))
+        if whole is None and self._copies.free_bytes:  # regions of other sizes
+            self._copies.drop()
+            whole = self._regions.spot(self._copies.take(size_bytes))
+        if whole is None:
+            return None
+        for buffer, first in zip(buffers, firsts, strict=True):
+            np.copyto(whole.array[first : first + buffer.nbytes], buffer)  # without the interpreter's lock
+        return [
+            Spot(whole.region, whole.offset + first, whole.array[first : first + buffer.nbytes])
+            for buffer, first in zip(buffers, firsts, strict=True)
+        ]
+
+    def _lend(self, spots: Iterable[Spot]) -> list[tuple[int, int, int, int]]:
+        """The places of these, which the other end holds from now on. What lies in one region is one hold."""
+        holds, places = dict[int, int](), list[tuple[int, int, int, int]]()
+        for spot in spots:
+            number = spot.region.number
+            if number not in holds:
+                holds[number] = self._holds
+                self._lent[self._holds] = spot
+                self._holds += 1
+            places.append((holds[number], number, spot.offset, spot.array.nbytes))
+        return places
+
+    def _drained(self) -> tuple[list[int], list[int]]:
+        """Holds of which nothing is left here, and those of them that forks of this process may look at."""
+        released, lost = list[int](), list[int]()
+        while self._ended:
+            held = self._ended.popleft()
+            self._held.discard(held)
+            (released if held.forks == self.forks else lost).append(held.number)
+        return released, lost
+
+    # Receiving
 
     def receive(self) -> Any:
         """The next message; EndedError where the other end is closed, ProcessError where this process may open no more files."""
-        notes_bytes, head_bytes, has_descriptor = _HEADER.unpack(self._wire.take(_HEADER.size))
-        if not notes_bytes:
-            return pickle.loads(self._wire.take(head_bytes))  # noqa: S301  # ours, here and below
-        region, size_bytes, places, released, forgotten = pickle.loads(self._wire.take(notes_bytes))  # noqa: S301
-        head = self._wire.take(head_bytes)
-        self._returned.extend(released)
-        for number in forgotten:
+        envelope_bytes, body_bytes = _HEADER.unpack(self.wire.take(_HEADER.size))
+        if not envelope_bytes:
+            return pickle.loads(self.wire.take(body_bytes))  # noqa: S301  # ours, here and below
+        envelope = _Envelope(*pickle.loads(self.wire.take(envelope_bytes)))  # noqa: S301
+        body = self.wire.take(body_bytes)
+        self._take_note(envelope)
+        return pickle.loads(body, buffers=self._views(envelope.places))  # noqa: S301
+
+    def _take_note(self, envelope: _Envelope) -> None:
+        for hold in envelope.lost:
+            self._lent[hold].region.is_lost = True
+        for hold in (*envelope.released, *envelope.lost):
+            del self._lent[hold]
+        for number in envelope.forgotten:
             self._theirs.pop(number, None)
-        if has_descriptor:
-            self._theirs[region] = _mapped(self._wire.descriptor(), size_bytes)
-        return pickle.loads(head, buffers=[] if region is None else self._views(region, places))  # noqa: S301
+        for number, size_bytes in envelope.regions:
+            self._theirs[number] = _mapped(self.wire.descriptor(), size_bytes)
 
-    def wait_for_end(self) -> None:
-        """Returns when the other end is closed."""
-        poll = select.poll()
-        poll.register(self._wire.socket, 0)  # an end is told all the same
-        poll.poll()
+    def _views(self, places: Iterable[tuple[int, int, int, int]]) -> list[Bytes]:
+        wholes, views = dict[int, Bytes](), list[Bytes]()
+        is_lacking = False
+        for hold, region, offset, length in places:
+            if hold not in wholes:
+                memory = self._theirs[region]
+                is_lacking |= memory is None
+                lease = Lease(_NOTHING if memory is None else np.frombuffer(memory, dtype=np.uint8))
+                self._held.add(LastUse(lease, self._ended.append, hold, self.forks))
+                wholes[hold] = np.asarray(lease)
+            views.append(wholes[hold][offset : offset + length])
+        if is_lacking:
+            raise ProcessError(
+                "this process may open no more files, and each batch that is shared with another process needs one; raise the limit (ulimit -n), hold fewer "
+                "batches, or use no other processes"
+            )
+        if self._most_held is not None and len(self._held) - len(self._ended) > self._most_held:
+            return [view.copy() for view in views]
+        return views
 
-    def end(self) -> None:
-        """Ends the talk: both ends, in all threads, find that the other is gone."""
-        self._wire.end()
+    # The end
 
     def close(self) -> None:
         """Closes this end, which nobody uses any more; views of memory stay valid."""
-        self._wire.close()
-        self._mine.clear()
+        self.wire.close()
+        self._copies.clear()
+        self._lent.clear()
         self._theirs.clear()
 
-    # Regions
 
-    def _region_of(self, size_bytes: int) -> tuple[int, int]:
-        """A free region of at least so many bytes, and the descriptor of a new one, or -1."""
-        while self._returned:
-            self._free.add(self._returned.popleft())
-        wide = [number for number in self._free if len(self._mine[number]) >= size_bytes]
-        if wide:
-            number = min(wide, key=lambda number: len(self._mine[number]))
-            self._free.remove(number)
-            return number, -1
-        for number in self._free:  # too small, as the batches to come will be
-            del self._mine[number]
-        self._forgotten += self._free
-        self._free = set()
-        descriptor, memory = new_region(rounded(size_bytes))
-        number, self._next_region = self._next_region, self._next_region + 1
-        self._mine[number] = memory
-        return number, descriptor
-
-    def _views(self, region: int, places: Sequence[tuple[int, int]]) -> list[Any]:
-        whole = np.frombuffer(self._theirs[region], dtype=np.uint8)  # lives as long as any view of it
-        self._lent += 1
-        weakref.finalize(whole, self._released.append, region).atexit = False
-        views = [whole[first : first + length] for first, length in places]
-        if self._lent - self._told - len(self._released) > self._most_held:
-            return [view.copy() for view in views]
-        return [*views]
-
-    def _drained(self) -> list[int]:
-        drained = list[int]()
-        while self._released:
-            drained.append(self._released.popleft())
-        self._told += len(drained)
-        return drained
-
-
-def _mapped(descriptor: int, size_bytes: int) -> mmap.mmap:
-    """The memory behind a descriptor of the other process's, -1 where there was no room for it; closes that."""
+def _mapped(descriptor: int, size_bytes: int) -> mmap.mmap | None:
+    """The memory behind a descriptor of the other process's, None where there was no room for it; closes that."""
+    if descriptor < 0:
+        return None
     try:
-        if descriptor >= 0:
-            return mapped(descriptor, size_bytes)
+        return mapped(descriptor, size_bytes)
     except OSError as error:
         if error.errno not in NO_FILES:
             raise
+        return None
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
-    raise ProcessError(
-        "workers='process': this process may open no more files, and each batch that is shared with another one needs one; raise the limit (ulimit -n), hold "
-        "fewer batches, or use workers='thread'"
-    )
-
-
-def _pickled(message: Any) -> tuple[bytes, list[Bytes]]:
-    """A message, and its large buffers, which do not travel with it."""
-    large = list[Bytes]()
-
-    def travels(buffer: pickle.PickleBuffer) -> bool:
-        raw = buffer.raw()
-        if raw.nbytes < _LARGE_BYTES:
-            return True
-        large.append(np.frombuffer(raw, dtype=np.uint8))
-        return False
-
-    return pickle.dumps(message, protocol=5, buffer_callback=travels), large
-
-
-def _places(buffers: Sequence[Bytes]) -> list[tuple[int, int]]:
-    places, end = list[tuple[int, int]](), 0
-    for buffer in buffers:
-        places.append((end, len(buffer)))
-        end += -(-len(buffer) // _ALIGNMENT) * _ALIGNMENT
-    return places
-
-
-def _copy(buffers: Sequence[Bytes], memory: mmap.mmap, places: Sequence[tuple[int, int]]) -> None:
-    whole = np.frombuffer(memory, dtype=np.uint8)
-    for buffer, (first, length) in zip(buffers, places, strict=True):
-        np.copyto(whole[first : first + length], buffer)  # without the interpreter's lock
+        os.close(descriptor)
 
 
 def sendable(columns: Columns) -> Columns:
@@ -208,19 +238,14 @@ def sendable(columns: Columns) -> Columns:
 
 
 def _compact(column: pa.Array) -> pa.Array:
-    if column.get_total_buffer_size() <= 2 * column.nbytes + _LARGE_BYTES:
+    if column.get_total_buffer_size() <= 2 * column.nbytes + LARGE_BYTES:
         return column
     return column.take(pa.array(np.arange(len(column))))
 
 
-def pickled_error(error: BaseException, dumps: Any) -> bytes | None:
-    """An error as it can be unpickled elsewhere; None where it cannot. dumps: pickles what `pickle` does not."""
-    for attempt in (pickle.dumps, dumps):
-        with suppress(Exception):
-            made: bytes = attempt(error)
-            if type(unpickled(made)).__name__ == type(error).__name__:
-                return made
-    return None
+def plain_dumps(message: Any, travels: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
+    """The pickled message; what `travels` returns False for goes beside it."""
+    return pickle.dumps(message, protocol=5, buffer_callback=travels)
 
 
 def unpickled(pickled: bytes) -> Any:

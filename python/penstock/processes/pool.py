@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -14,12 +12,13 @@ from penstock.core.cancel import LOOK_S, check
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import DataError
 from penstock.core.spec import Columns
-from penstock.processes.auto import CallAuto, Choice
-from penstock.processes.child import Failed, Noted, Request, Sent
+from penstock.processes.auto import CallAuto, FunctionChoice
+from penstock.processes.calls import CallRequest, DiffersAgain, SentFunction
 from penstock.processes.functions import pickled_function
-from penstock.processes.link import sendable, unpickled
-from penstock.processes.process import WorkerProcess
+from penstock.processes.link import sendable
+from penstock.processes.raised import Raised, error_of
 from penstock.processes.wire import EndedError
+from penstock.processes.worker import WorkerProcess
 from penstock.stages.call import Call, Rows
 from penstock.stages.calls_together import calls_together
 from penstock.transform.function import BatchFunction, RowFunction
@@ -31,13 +30,6 @@ _TRIES = 2
 ITEMS = 2
 
 
-class WorkerError(Exception):
-    """The traceback of an error that a function raised in another process."""
-
-    def __str__(self) -> str:
-        return f"in a process of workers='process':\n\n{self.args[0]}"
-
-
 class Pool:
     """At most `most` processes, each started when an item comes and none is free. Nothing of it is locked while a function runs.
 
@@ -46,7 +38,7 @@ class Pool:
 
     def __init__(self, most: int) -> None:
         self.most, self._numbers = most, count()
-        self.choices = dict[str, Choice]()  # by "map(augment)"
+        self.choices = dict[str, FunctionChoice]()  # by "map(augment)"
         self._autos = list[CallAuto]()
         self._begin()
 
@@ -55,39 +47,38 @@ class Pool:
         self._changed = threading.Condition()
         self._processes = list[WorkerProcess]()  # the one that got an item last is the last
         self._starting = 0
-        self._finalizer = weakref.finalize(self, _close_all, self._processes)
 
     @property
     def at_once(self) -> int:
         """Items that may be with processes."""
         return ITEMS * self.most
 
-    def function(self, function: BatchFunction, verb: str) -> CallInProcess:
-        """Calls of a user's function in these processes; PlanError if it cannot be sent to them."""
-        sent = Sent(
+    def function(self, function: BatchFunction, verb: str, *, polite: bool = False) -> CallInProcess:
+        """Calls of a user's function in these processes; PlanError if it cannot be sent to them. polite: nobody waits for their start."""
+        sent = SentFunction(
             pickled=pickled_function(function.function, f"{verb}({function.name})"),
             by_rows=isinstance(function, RowFunction),
             verb=verb,
             name=function.name,
             finds_all=isinstance(function, RowFunction) and function.finds_all,
             text=function.text,
+            polite=polite,
         )
         return CallInProcess(self, sent, next(self._numbers), function.repeats)
 
     def either(self, function: BatchFunction, verb: str, here: Call) -> CallAuto:
         """Calls of it here or in these processes, whichever is faster. here: those on threads."""
         name = f"{verb}({function.name})"
-        choice = self.choices.setdefault(name, Choice(name))
-        ways = (here, lambda: self.function(function, verb), self.close)
+        choice = self.choices.setdefault(name, FunctionChoice(name))
+        ways = (here, lambda: self.function(function, verb, polite=True), self.close)
         self._autos.append(CallAuto(*ways, self.most, choice, lambda: function.draws_unasked))
         return self._autos[-1]
 
-    def ask(self, message: Callable[[WorkerProcess], Any]) -> Any:
+    def ask(self, message: Callable[[WorkerProcess], Any], *, polite: bool = False) -> Any:
         """The answer of some process to a message. EndedError, which says by what, if that ends instead; it is ended unless all goes well."""
         if self._owner != os.getpid():  # a fork: the processes, and whoever held the lock, are another's
-            self._finalizer.detach()
             self._begin()
-        process = self._enter()
+        process = self._enter(polite=polite)
         try:
             return process.ask(lambda: message(process))
         except EndedError as ended:
@@ -106,7 +97,7 @@ class Pool:
             if is_over:
                 process.close()
 
-    def _enter(self) -> WorkerProcess:
+    def _enter(self, *, polite: bool) -> WorkerProcess:
         """A process that an item may be given to, where this one counts from now on."""
         with self._changed:
             while True:
@@ -122,7 +113,7 @@ class Pool:
                 check()
         started = None
         try:
-            started = WorkerProcess()
+            started = WorkerProcess(polite=polite)
             started.items = 1
         finally:
             with self._changed:
@@ -175,7 +166,7 @@ def _close_all(processes: list[WorkerProcess]) -> None:
 class CallInProcess:
     """Calls a function in a process of the pool; an item whose process ends is given to another one, once."""
 
-    def __init__(self, pool: Pool, sent: Sent, number: int, repeats: Repeats) -> None:
+    def __init__(self, pool: Pool, sent: SentFunction, number: int, repeats: Repeats) -> None:
         self._pool, self._sent, self._number, self._repeats = pool, sent, number, repeats
 
     def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:
@@ -187,18 +178,22 @@ class CallInProcess:
             if is_again:
                 self._repeats.leave()
             raise
-        if isinstance(made, Noted):
+        if isinstance(made, DiffersAgain):
             self._repeats.warn(made.what)
             return made.made
         if is_again:
             self._repeats.remember()
         return made
 
-    def _made(self, columns: Columns, keys: DrawKeys, *, is_again: bool) -> Columns | Noted:
+    def _made(self, columns: Columns, keys: DrawKeys, *, is_again: bool) -> Columns | DiffersAgain:
         columns, endings = sendable(columns), list[str]()
         while len(endings) < _TRIES:
             try:
-                return _result(self._pool.ask(lambda process: self._request(process, columns, keys, is_again)))
+                return _result(
+                    self._pool.ask(
+                        lambda process: self._request(process, columns, keys, is_again), polite=self._sent.polite
+                    )
+                )
             except EndedError as ended:
                 if ended.is_first:
                     endings.append(ended.ending)
@@ -211,7 +206,7 @@ class CallInProcess:
         """Several at once, by as many threads as items may be with processes."""
         return calls_together(lambda one: self(*one), calls, self._pool.at_once)
 
-    def _request(self, process: WorkerProcess, columns: Columns, keys: DrawKeys, is_again: bool) -> Request:
+    def _request(self, process: WorkerProcess, columns: Columns, keys: DrawKeys, is_again: bool) -> CallRequest:
         sent = None if self._number in process.functions else self._sent
         process.functions.add(self._number)
         return self._number, sent, columns, keys, is_again
@@ -221,21 +216,10 @@ class CallInProcess:
         return f"{self._sent.verb}({self._sent.name})"
 
 
-def _result(answer: Columns | Noted | Failed) -> Columns | Noted:
-    if not isinstance(answer, Failed):
+def _result(answer: Columns | DiffersAgain | Raised) -> Columns | DiffersAgain:
+    if not isinstance(answer, Raised):
         return answer
-    error = error_of(answer)
-    error.__cause__ = WorkerError(answer.trace)
-    raise error
-
-
-def error_of(failed: Failed) -> BaseException:
-    """What a function raised in another process."""
-    if failed.pickled is not None:
-        with suppress(Exception):
-            error: BaseException = unpickled(failed.pickled)
-            return error
-    return RuntimeError(f"{failed.shown} (an error that cannot be pickled)")
+    raise error_of(answer, "a process of workers='process'")
 
 
 def _advice(endings: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import os
+import select
 import socket
 import struct
 from collections import deque
@@ -39,13 +40,16 @@ class Wire:
         self._first = self._end = 0  # of what has come, and was not taken
         self._descriptors = deque[int]()
 
-    def put(self, parts: Sequence[bytes], descriptor: int = -1) -> None:
-        """Sends these bytes, and a descriptor if it is one. EndedError where nobody is there."""
-        rights = [] if descriptor < 0 else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+    def put(self, parts: Sequence[bytes], descriptors: Sequence[int] = ()) -> None:
+        """Sends these bytes, and descriptors: fewer than the first part has bytes. EndedError where nobody is there."""
+        views = [memoryview(part) for part in parts]
         try:
-            sent = self._sent(lambda: self.socket.sendmsg(parts, rights))
-            for part in parts:
-                left = memoryview(part)[sent:]
+            for descriptor in descriptors:  # each with a byte of its own: who has no room for one knows which that is
+                self._sent(partial(self.socket.sendmsg, [views[0][:1]], _rights(descriptor)))
+                views[0] = views[0][1:]
+            sent = self._sent(partial(self.socket.sendmsg, views))
+            for part in views:
+                left = part[sent:]
                 sent = max(0, sent - len(part))
                 while left:
                     left = left[self._sent(partial(self.socket.send, left)) :]
@@ -69,7 +73,26 @@ class Wire:
 
     def descriptor(self) -> int:
         """The next one that came, -1 where this process may open no more files."""
-        return self._descriptors.popleft() if self._descriptors else -1
+        return self._descriptors.popleft()
+
+    def has_more(self, timeout_s: float) -> bool:
+        """Whether there is something to take, the end included, within a time."""
+        if self._end > self._first or self.is_closed:
+            return True
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
+
+    def wait_for_end(self) -> None:
+        """Returns when the other end is closed."""
+        poll = select.poll()
+        poll.register(self.socket, 0)  # an end is told all the same
+        poll.poll()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether this end is closed."""
+        return self.socket.fileno() < 0
 
     def end(self) -> None:
         """Ends the talk; no descriptor is closed that another thread may be using."""
@@ -80,7 +103,8 @@ class Wire:
         """Closes this end."""
         self.socket.close()
         while self._descriptors:
-            os.close(self._descriptors.popleft())
+            if (descriptor := self._descriptors.popleft()) >= 0:
+                os.close(descriptor)
 
     def _sent(self, send: Callable[[], int]) -> int:
         while True:
@@ -100,7 +124,7 @@ class Wire:
     def _received(self, room: memoryview) -> int:
         while True:
             try:
-                count, control, _, _ = self.socket.recvmsg_into([room], _DESCRIPTOR_ROOM, _FLAGS)
+                count, control, found, _ = self.socket.recvmsg_into([room], _DESCRIPTOR_ROOM, _FLAGS)
             except BlockingIOError:
                 assert self._look is not None
                 self._look()
@@ -109,6 +133,12 @@ class Wire:
                 raise EndedError from error
             for _, _, rights in control:
                 self._descriptors.extend(array.array("i", rights[: len(rights) // 4 * 4]))
+            if found & socket.MSG_CTRUNC:
+                self._descriptors.append(-1)
             if not count:
                 raise EndedError
             return count
+
+
+def _rights(descriptor: int) -> list[tuple[int, int, array.array[int]]]:
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]

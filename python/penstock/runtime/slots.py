@@ -72,7 +72,7 @@ class Slots:
             if found is not None:
                 self._free_bytes -= room
         memory = self._make(room) if found is None else found
-        lease = _Lease(memory)
+        lease = Lease(memory)
         # The end of a lease is noted by native code alone: Python code there would swallow a Ctrl-C that reaches it.
         self._lent.add(_Lent(lease, self._ended.append, memory, room))
         return np.asarray(lease)[:size], room
@@ -206,7 +206,7 @@ def _power_of_two(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-class _Lease:
+class Lease:
     """Memory on loan: NumPy keeps this object alive for as long as any view of the array lives."""
 
     def __init__(self, memory: Any) -> None:
@@ -214,17 +214,17 @@ class _Lease:
         self.__array_interface__ = np.asarray(memory).__array_interface__
 
 
-class _Lent(weakref.ref[_Lease]):
+class _Lent(weakref.ref[Lease]):
     """A lease as the ring knows it: it does not keep it alive, and `ended` is called with this when it dies."""
 
     __slots__ = ("memory", "room")
 
-    def __new__(cls, lease: _Lease, ended: Callable[[_Lent], None], memory: Any, room: int) -> Self:
+    def __new__(cls, lease: Lease, ended: Callable[[_Lent], None], memory: Any, room: int) -> Self:
         made = super().__new__(cls, lease, ended)
         made.memory, made.room = memory, room
         return made
 
-    def __init__(self, lease: _Lease, ended: Callable[[_Lent], None], memory: Any, room: int) -> None:
+    def __init__(self, lease: Lease, ended: Callable[[_Lent], None], memory: Any, room: int) -> None:
         super().__init__(lease, ended)  # type: ignore[call-arg]  # the stub does not know weakref.ref's own
 
     memory: Any

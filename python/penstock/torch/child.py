@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import signal
-import socket
-import sys
-import threading
-from contextlib import suppress
 from typing import Any
 
 import torch
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from penstock.processes.child import end_with, failed
 from penstock.processes.link import Link, unpickled
-from penstock.processes.wire import EndedError
+from penstock.processes.memory import Regions
+from penstock.processes.polite import politely
+from penstock.processes.raised import raised
 from penstock.torch.seeds import seed_all
 from penstock.torch.tensors import send_as_arrays
 
 
-def main(descriptor: int) -> None:
+def serve(link: Link, _: Regions) -> None:
     """Serves until the parent closes its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    link = Link(socket.socket(fileno=descriptor))
-    threading.Thread(target=end_with, args=(link,), daemon=True).start()
     torch.set_num_threads(1)
     send_as_arrays()
-    with suppress(EndedError):
-        sys.argv[:] = link.receive()
-        fetcher = _Fetcher()
-        while True:
-            _serve_one(link, fetcher)
+    fetcher = _Fetcher()
+    while True:
+        _serve_one(link, fetcher)
 
 
 class _Fetcher:
@@ -40,6 +30,7 @@ class _Fetcher:
     def __init__(self) -> None:
         self._pickled = b""
         self._loaded: Any = None
+        self._is_new = True  # nobody waits for the first dataset
 
     def take(self, pickled: bytes) -> None:
         """Another dataset, loaded when it is first asked for a batch."""
@@ -49,11 +40,14 @@ class _Fetcher:
         """A batch, or what was raised."""
         try:
             if self._loaded is None:
+                if self._is_new:
+                    politely(lambda: unpickled(self._pickled))
+                self._is_new = False
                 self._loaded = _MapDatasetFetcher(*unpickled(self._pickled))
             seed_all(seed)
             return self._loaded.fetch(index)
         except BaseException as error:  # the parent raises it
-            return failed(error)
+            return raised(error)
 
 
 def _serve_one(link: Link, fetcher: _Fetcher) -> None:
@@ -64,4 +58,4 @@ def _serve_one(link: Link, fetcher: _Fetcher) -> None:
     try:
         link.send(fetcher.answer(*message))
     except Exception as error:  # a batch that cannot be pickled
-        link.send(failed(error))
+        link.send(raised(error))

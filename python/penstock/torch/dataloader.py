@@ -14,8 +14,8 @@ from torch.utils.data import IterableDataset
 from penstock.core.errors import StateError
 from penstock.core.given import is_whole
 from penstock.core.quoted import quoted
-from penstock.torch.fetching import Choice, TunedIterator
-from penstock.torch.position import InProcesses, InThisProcess, Position
+from penstock.torch.fetching import FetchChoice, TunedIterator
+from penstock.torch.position import EpochPosition, InProcesses, InThisProcess
 
 _T = TypeVar("_T")
 _VERSION = 1
@@ -39,8 +39,8 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
     def __init__(self, dataset: Any, *arguments: Any, tune: bool = True, **options: Any) -> None:
         super().__init__(dataset, *arguments, **options)
         self.tune = tune
-        self.choice = Choice()
-        self._position = Position()
+        self.choice = FetchChoice()
+        self._position = EpochPosition()
         self._resumed: Mapping[str, Any] | None = None
         self._skip = 0  # batches at the beginning of the iteration that is being made
 
@@ -61,7 +61,7 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
 
     def __iter__(self) -> Any:
         state, self._resumed = self._resumed, None
-        position = self._position = Position()
+        position = self._position = EpochPosition()
         if state is not None:
             return self._resume(state, position)
         position.generator, position.sampler = _text_of(self._generator), self._state_of_sampler()
@@ -116,9 +116,9 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
             self.generator.set_state(_state_of(state["generator"]))
         self._iterator = None
         self._resumed = state if batches else None
-        self._position = Position()
+        self._position = EpochPosition()
 
-    def _resume(self, state: Mapping[str, Any], position: Position) -> Any:
+    def _resume(self, state: Mapping[str, Any], position: EpochPosition) -> Any:
         here = self._generator.get_state()
         skipped = state["batches"]
         try:
@@ -182,7 +182,7 @@ def _begun(indices: Iterator[Any]) -> Iterator[Any]:
     return chain([*islice(indices, 1)], indices)
 
 
-def _noted(indices: Iterator[Any], generator: torch.Generator, position: Position) -> Iterator[Any]:
+def _noted(indices: Iterator[Any], generator: torch.Generator, position: EpochPosition) -> Iterator[Any]:
     """The same; notes the generator as the sampler begins to draw, which others may have drawn from since the epoch began."""
     position.drawn = _text_of(generator)
     yield from indices

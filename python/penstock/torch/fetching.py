@@ -36,7 +36,7 @@ _MOST_BYTES, _MOST_PICKLE_S = 256 << 20, 1.0
 _MEASURED = 8
 
 
-class Choice:
+class FetchChoice:
     """How a DataLoader fetches batches, and why. It lives as long as the loader, and what was found in one epoch holds in the next."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Choice:
 
     def __reduce__(self) -> Any:
         """A copy of a loader finds out for itself."""
-        return Choice, ()
+        return FetchChoice, ()
 
     def stay(self, why: str) -> None:
         """Batches are fetched in this process from now on."""

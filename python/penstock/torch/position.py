@@ -9,7 +9,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleP
 
 
 @dataclass
-class Position:
+class EpochPosition:
     """Where an iteration is. generator, sampler: their states when the epoch began."""
 
     batches: int = 0
@@ -18,10 +18,10 @@ class Position:
     sampler: Any = None
 
 
-class Counted:
+class CountsBatches:
     """Counts the batches that are taken. After the last one the next epoch is due."""
 
-    position: Position | None = None
+    position: EpochPosition | None = None
 
     def __next__(self) -> Any:
         try:
@@ -35,9 +35,9 @@ class Counted:
         return batch
 
 
-class InProcesses(Counted, _MultiProcessingDataLoaderIter):  # type: ignore[misc]  # mypy does not look into PyTorch
+class InProcesses(CountsBatches, _MultiProcessingDataLoaderIter):  # type: ignore[misc]  # mypy does not look into PyTorch
     """Batches of PyTorch's workers."""
 
 
-class InThisProcess(Counted, _SingleProcessDataLoaderIter):  # type: ignore[misc]
+class InThisProcess(CountsBatches, _SingleProcessDataLoaderIter):  # type: ignore[misc]
     """Batches that PyTorch fetches in the training process."""

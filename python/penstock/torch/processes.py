@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -12,12 +10,11 @@ from typing import Any
 
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import ProcessError
-from penstock.processes.child import Failed
-from penstock.processes.link import Link
-from penstock.processes.pool import WorkerError, error_of
-from penstock.processes.process import ONE_THREAD, ending, start
+from penstock.processes.process import Process, Purpose
+from penstock.processes.raised import Raised, error_of
 from penstock.processes.wire import EndedError
 
+_FETCHES = Purpose(module="penstock.torch.child", option="DataLoader", otherwise="pass tune=False")
 #: Batches that a process has at most: the one that it works on, and the next one.
 BATCHES = 2
 
@@ -27,27 +24,23 @@ class FailedThereError(Exception):
 
 
 class Worker:
-    """One process. Asked by one thread at a time; it answers in order."""
+    """One process. Asked by one thread at a time; it answers in order. Its start leaves the CPU to the training, which goes on meanwhile."""
 
     def __init__(self, dataset: bytes) -> None:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            self._process = start(
-                theirs, "penstock.torch.child", "workers", {**dict.fromkeys(ONE_THREAD, "1"), **os.environ}
-            )
-            self._link = Link(socket.socket(fileno=ours.detach()), self._look)
-        self._is_closed = False
+        self._process = Process(_FETCHES, polite=True)
         self.asked = 0
-        self._send([*sys.argv])
         self.take(dataset)
-
-    def _look(self) -> None:
-        if self._is_closed or self._process.poll() is not None:
-            raise EndedError
 
     def _send(self, message: Any) -> None:
         try:
-            self._link.send(message)
+            self._process.link.send(message)
+        except EndedError:
+            raise self._ended() from None
+
+    def _receive(self) -> Any:
+        self.asked -= 1
+        try:
+            return self._process.link.receive()
         except EndedError:
             raise self._ended() from None
 
@@ -62,44 +55,30 @@ class Worker:
 
     def answer(self) -> Any:
         """The batch that was asked for first. FailedThereError if fetching it failed, ProcessError if the process ended."""
-        self.asked -= 1
-        try:
-            answer = self._link.receive()
-        except EndedError:
-            raise self._ended() from None
-        if isinstance(answer, Failed):
-            error = error_of(answer)
-            error.__cause__ = WorkerError(answer.trace)
+        answer = self._receive()
+        if isinstance(answer, Raised):
+            error = error_of(answer, "a process that fetches batches")
             raise FailedThereError(f"{type(error).__name__}: {error}") from error
         return answer
 
     def drop_answers(self) -> None:
         """Lets go of batches that nobody wants any more."""
         while self.asked:
-            self.asked -= 1
-            try:
-                self._link.receive()
-            except EndedError:
-                raise self._ended() from None
+            self._receive()
 
     def _ended(self) -> ProcessError:
-        self._process.kill()
-        how = ending(self._process.wait())
         return ProcessError(
-            f"DataLoader: a process that fetched batches ended, by {how}. It may have run out of memory, or a library crashed; "
+            f"DataLoader: a process that fetched batches ended, by {self._process.end()}. It may have run out of memory, or a library crashed; "
             f"DataLoader(…, tune=False) fetches them in this process"
         )
 
     def kill(self) -> None:
         """Ends the process at once, whatever it does."""
-        self._is_closed = True
         self._process.kill()
 
     def close(self) -> None:
         """Ends the process, and waits for it."""
-        self.kill()
-        self._process.wait()
-        self._link.close()
+        self._process.close()
 
 
 class Workers:
