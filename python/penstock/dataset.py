@@ -899,7 +899,7 @@ class Dataset:
             A dataset for each part, by name.
 
         Raises:
-            PlanError: for shares that are none, and for a part without rows.
+            PlanError: for shares that do not add up to 1, and for `by` and `stratify` together.
 
         Example:
             parts = data.split({"train": 0.8, "val": 0.2}, stratify="label")

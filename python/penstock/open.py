@@ -207,7 +207,7 @@ def from_arrays(columns: Any, *, nulls: Nulls = "error") -> Dataset:
             is a PlanError.
 
     Returns:
-        A dataset of the rows; arrays are not copied.
+        A dataset of the rows.
 
     Raises:
         PlanError: for columns of different lengths, of types that no batch can hold, or with missing values.
@@ -240,6 +240,7 @@ def from_dataset(
 
     Raises:
         PlanError: for what has no length or no items by number, and for columns that no batch can hold.
+        SourceError: for no items.
 
     Example:
         class Squares:
@@ -412,8 +413,8 @@ def read_sql(
 
     Raises:
         PlanError: for a URI or a query that cannot work, and for keys that are null or equal.
-        SourceError: for a result without rows.
-        StorageError: where the database cannot be reached.
+        SourceError: for a result without rows, and a file or package that is not there.
+        DataError: where the database cannot be reached any more, or its rows were changed meanwhile.
 
     Example:
         import sqlite3

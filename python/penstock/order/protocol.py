@@ -96,7 +96,7 @@ class RowOrder(ABC):
     def until(self, epoch: int, lane: Ids, row: Ids, last: Ids) -> tuple[Ids, Ids]:
         """When the blocks in which rows of lanes lie are done: the lane, -1 for all lanes, and its first row that needs them no more.
 
-        last: the last ids of the blocks. Of a block that comes again in the same epoch, later than with this row, it is not said here.
+        last: the last ids of the blocks. Later uses of a block in the same epoch are ignored.
         """
 
     @abstractmethod

@@ -215,7 +215,7 @@ class PartSource(BlockSource, Protocol):
         """Whether all parts stay in memory, so that blocks need not be opened."""
 
     def has_part(self, number: int) -> bool:
-        """Whether a part is at hand."""
+        """Whether a part is available."""
 
     def part(self, number: int) -> tuple[Rows, bool]:
         """A part, and whether it stays where it is: else what is wanted of it is to be copied."""

@@ -99,7 +99,7 @@ class Recognised:
 
         Where a dataset has `__getitems__`, that gives the items, as in PyTorch's DataLoader. What was changed of the dataset counts from
         here on. Of files, up to 8 batches are made ahead, in other threads; the indices are drawn in this one. Random transforms draw by
-        `seed`, by a batch's number from `first_batch` on, and by the row's place in it, so that a resumed pass goes on as it was; seed: a
+        `seed`, by a batch's number from `first_batch` on, and by the row's place in it, so that a resumed pass continues as it was; seed: a
         number from 0 on, drawn from torch's generator where it is not given. Where a batch cannot be made natively, PyTorch's way makes
         it, or raises its error.
         """
