@@ -21,100 +21,95 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """One page: the names on it, as users write them; "penstock.image.*" stands for all of a module's `__all__`."""
+    """One page: the names on it, below `penstock`; "image.*" stands for all of a module's `__all__`."""
 
     title: str
     about: str
-    names: tuple[str, ...]
+    names: str
 
 
 PAGES = {
     "reading": Page(
         title="Reading",
         about="Where rows come from: files, memory, Python objects, SQL, pipes, other frameworks.",
-        names=(
-            "penstock.read",
-            "penstock.read_stream",
-            "penstock.read_sql",
-            "penstock.from_arrays",
-            "penstock.from_dataset",
-            "penstock.from_iterable",
-            "penstock.from_torch",
-            "penstock.from_tf_data",
-            "penstock.Column",
-            "penstock.Limits",
-        ),
+        names="read read_stream read_sql from_arrays from_dataset from_iterable from_torch from_tf_data Column Limits",
     ),
     "dataset": Page(
         title="Dataset",
         about="The verbs: what is done with rows, and in which order. None of them runs anything; a Loader does.",
-        names=("penstock.Dataset", "penstock.tools.simulate.Simulation", "penstock.tools.simulate.NodeEpoch"),
+        names="Dataset tools.simulate.Simulation tools.simulate.NodeEpoch",
     ),
     "joining": Page(
         title="Joining datasets",
         about="Several datasets as one.",
-        names=("penstock.concat", "penstock.mix", "penstock.zip"),
+        names="concat mix zip",
     ),
     "expressions": Page(
         title="Expressions",
         about="Conditions and values made of columns, for `filter`, `sort`, `split` and other verbs that choose rows.",
-        names=("penstock.col", "penstock.plan.expression.Expression"),
+        names="col plan.expression.Expression",
     ),
-    "image": Page(title="Image ops", about="For `Dataset.transform`.", names=("penstock.image.*",)),
+    "image": Page(
+        title="Image ops",
+        about="For `Dataset.transform`.",
+        names="image.*",
+    ),
     "functions": Page(
         title="Random numbers in functions",
         about="What a parameter named `rng` receives in `map`, `filter` and `flat_map`.",
-        names=("penstock.RowGenerator",),
+        names="RowGenerator",
     ),
     "loader": Page(
-        title="Loader", about="Runs a plan and hands out batches.", names=("penstock.Loader", "penstock.merge_states")
+        title="Loader",
+        about="Runs a plan and hands out batches.",
+        names="Loader merge_states",
     ),
     "errors": Page(
         title="Errors",
         about="One tree. Every message says where, what was found and what to do.",
-        names=(
-            "penstock.PenstockError",
-            "penstock.PlanError",
-            "penstock.SourceError",
-            "penstock.StorageError",
-            "penstock.DataError",
-            "penstock.StateError",
-            "penstock.ProcessError",
-        ),
+        names="PenstockError PlanError SourceError StorageError DataError StateError ProcessError",
     ),
     "own_format": Page(
         title="Formats of your own",
         about="What a format is made of; [a format of your own](../own_format.md) builds one.",
-        names=(
-            "penstock.register_format",
-            "penstock.source.*",
-            "penstock.source.protocol.Source",
-            "penstock.source.protocol.BlockSource",
-        ),
+        names="register_format source.* source.protocol.Source source.protocol.BlockSource",
     ),
     "torch": Page(
         title="penstock.torch",
         about="PyTorch: a DataLoader in place of its own.",
-        names=("penstock.torch.*", "penstock.torch.recognised.recognise", "penstock.torch.recognised.explain_refusal"),
+        names="torch.* torch.recognised.recognise torch.recognised.explain_refusal",
     ),
-    "jax": Page(title="penstock.jax", about="JAX: an iterator, and checkpoints with Orbax.", names=("penstock.jax.*",)),
-    "tensorflow": Page(title="penstock.tensorflow", about="TensorFlow: tf.data.", names=("penstock.tensorflow.*",)),
-    "keras": Page(title="penstock.keras", about="Keras 3: PyDataset.", names=("penstock.keras.*",)),
+    "jax": Page(
+        title="penstock.jax",
+        about="JAX: an iterator, and checkpoints with Orbax.",
+        names="jax.*",
+    ),
+    "tensorflow": Page(
+        title="penstock.tensorflow",
+        about="TensorFlow: tf.data.",
+        names="tensorflow.*",
+    ),
+    "keras": Page(
+        title="penstock.keras",
+        about="Keras 3: PyDataset.",
+        names="keras.*",
+    ),
     "trees": Page(
         title="penstock.xgboost, penstock.lightgbm",
         about="Libraries of decision trees.",
-        names=("penstock.xgboost.*", "penstock.lightgbm.*"),
+        names="xgboost.* lightgbm.*",
     ),
 }
 
 #: In the `__all__` of a public module, but for the package itself or documented elsewhere.
 NOT_FOR_USERS = {
     "penstock.image": {"ImageKernel", "ImageOp", "as_first_is", "fuse", "gives_indices", "image_size", "loss_in_words"},
-    "penstock.source": set[str](),
     "penstock.tensorflow": {"from_tf_data"},
 }
 #: Modules under another name than their own: `ps.image` is `penstock.transform.image`.
 HOMES = {"penstock.image": "penstock.transform.image"}
+#: Whose `**options` are the fields of another class.
+OPTIONS = {"penstock.Loader": "loader.options.LoaderOptions"}
 #: Classes that users receive and never make: without a signature.
 RECEIVED = {"Dataset", "Expression", "RowGenerator", "Simulation", "NodeEpoch"}
 #: Classes that users make or catch, and whose methods the package or a framework calls.
@@ -138,6 +133,11 @@ class Entry:
         return self.name.removeprefix("penstock.").removeprefix("plan.expression.").removeprefix("tools.simulate.")
 
     @property
+    def anchor(self) -> str:
+        """Of its heading, as the site makes it."""
+        return re.sub(r"[^\w-]", "", self.short).lower()
+
+    @property
     def sections(self) -> list[Any]:
         """The docstring's parts, by griffe."""
         found = self.thing.docstring
@@ -155,7 +155,10 @@ class Entry:
         """The arguments that a caller passes."""
         if self.thing.is_attribute or self.short in RECEIVED or (self.thing.is_class and self.is_error):
             return []
-        return [one for one in self.thing.parameters if one.name not in ("self", "cls", "_")]
+        found = [*self.thing.parameters]
+        if self.name in OPTIONS and found[-1].kind is griffe.ParameterKind.var_keyword:
+            found[-1:] = load()[OPTIONS[self.name]].parameters
+        return [one for one in found if one.name not in ("self", "cls", "_")]
 
     @property
     def is_error(self) -> bool:
@@ -205,7 +208,7 @@ def _found(package: Any, name: str) -> Any:
 
 def names_of(package: Any, page: Page) -> Iterator[str]:
     """The names on a page, each module's in the order of its `__all__`."""
-    for name in page.names:
+    for name in (f"penstock.{one}" for one in page.names.split()):
         module, _, last = name.rpartition(".")
         if last != "*":
             yield name
@@ -269,15 +272,19 @@ def pages() -> dict[str, str]:
         entries = [*entries_of(package, page)]
         body = "\n".join(line for entry in entries for line in _markdown(entry))
         made[f"{name}.md"] = f"# {page.title}\n\n{page.about}\n\n{body}"
-        shown = ", ".join(f"`{entry.short}`" for entry in entries if not entry.depth)
+        shown = ", ".join(f"[`{entry.short}`]({name}.md#{entry.anchor})" for entry in entries if not entry.depth)
         rows.append(f"| [{page.title}]({name}.md) | {shown} |")
     about = (
         "Made of the docstrings, so that `help(ps.read)` says the same.\n\n"
         "Examples run in the tests. They begin with `import penstock as ps`, `import numpy as np` and\n\n"
         "```python\n"
         "data = ps.from_arrays(\n"
-        '    {"x": np.arange(10), "label": np.arange(10) % 2, "text": [f"row {n}" for n in range(10)], '
-        '"tokens": [[*range(n + 1)] for n in range(10)]}\n'
+        "    {\n"
+        '        "x": np.arange(10),\n'
+        '        "label": np.arange(10) % 2,\n'
+        '        "text": [f"row {n}" for n in range(10)],\n'
+        '        "tokens": [[*range(n + 1)] for n in range(10)],\n'
+        "    }\n"
         ")\n"
         "```\n\n"
         "where a line `a == b` is one that is true; `photos` is a folder of images in a folder for each class.\n"

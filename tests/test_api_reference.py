@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import sys
@@ -58,6 +59,11 @@ def text_of(entry: Any) -> str:
     return entry.thing.docstring.value if entry.thing.docstring else ""
 
 
+def called_in(code: str) -> set[str]:
+    """The methods that an example calls."""
+    return {node.attr for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Attribute)}
+
+
 def problems_of(entry: Any) -> list[str]:
     """What a public name lacks."""
     text, found = text_of(entry), list[str]()
@@ -68,7 +74,7 @@ def problems_of(entry: Any) -> list[str]:
     found += [f"a description of {name}" for name in sorted(wanted) if not told.get(name)]
     found += [f"an argument {name}, which is described" for name in sorted(told.keys() - wanted)]
     class_name, _, name = entry.name.rpartition(".")
-    is_shown = entry.depth and re.search(rf"\.{name}\b", example_of(classes().get(class_name, "")))
+    is_shown = entry.depth and name in called_in(example_of(classes().get(class_name, "")))
     if (entry.thing.is_class or (entry.thing.is_function and (wanted or not entry.depth))) and not is_shown:
         found += [] if example_of(text) else ["an example"]
     return found
@@ -132,9 +138,13 @@ def test_pages_are_in_the_navigation() -> None:
 
 
 def test_links_of_pages_lead_to_what_is_there() -> None:
+    headings = {name: re.findall(r"^#+ (.+)$", text, re.MULTILINE) for name, text in pages().items()}
+    anchors = {name: {re.sub(r"[^\w-]", "", one).lower() for one in found} for name, found in headings.items()}
+    assert "datasetshuffle" in anchors["dataset.md"]
     for text in pages().values():
-        for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", text)):
-            assert target in pages() or (ROOT / "docs" / "api" / target).resolve().exists(), target
+        for page, _, anchor in (target.partition("#") for target in re.findall(r"\]\(([^)\s]+\.md[^)\s]*)\)", text)):
+            assert page in pages() or (ROOT / "docs" / "api" / page).resolve().exists(), page
+            assert not anchor or anchor in anchors[page], f"{page}#{anchor}"
 
 
 def test_the_index_tells_what_examples_begin_with() -> None:

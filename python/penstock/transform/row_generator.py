@@ -38,18 +38,22 @@ class RowGenerator:
     and whatever pairs rows belong behind the loader, on the batch that the model gets; `choice` of a column of the batch raises PlanError.
 
     Example:
-        def jitter(batch, rng):
+        def drawn(batch, rng):
             return {
-                "noise": rng.normal(0, 0.1, size=(len(rng), 2)),  # rng.standard_normal, rng.lognormal, rng.laplace
-                "place": rng.uniform(0, batch["x"] + 1),  # rng.random, rng.triangular
+                "noise": rng.normal(0, 0.1, size=(len(rng), 2)),
+                "place": rng.uniform(0, batch["x"] + 1),
                 "side": rng.choice(["left", "right"]),
-                "count": rng.poisson(3) + rng.binomial(1, 0.5) + rng.integers(10),
-                "share": rng.beta(0.2, 0.2),  # rng.gamma, rng.standard_gamma, rng.exponential, rng.rayleigh
+                "die": rng.integers(1, 6, endpoint=True),
+                "counts": rng.binomial(10, 0.5) + rng.poisson(3),
+                "share": rng.beta(0.2, 0.2),
+                "unit": rng.random() + rng.standard_normal() + rng.triangular(0, 1, 2),
+                "far": rng.laplace() + rng.exponential() + rng.rayleigh(),
+                "positive": rng.lognormal() + rng.gamma(2.0) + rng.standard_gamma(2.0),
                 "own": [np.random.default_rng(key).random() for key in rng.keys],
                 "shared": np.full(len(rng), rng.step.random()),  # the same on all ranks
             }
 
-        data.map(jitter).batch(4).head()["noise"].shape == (4, 2)
+        data.map(drawn).batch(4).head()["noise"].shape == (4, 2)
     """
 
     def __init__(self, keys: DrawKeys, where: str, batch: Mapping[str, Any] = MappingProxyType({})) -> None:
