@@ -23,7 +23,7 @@ def test_a_mix_in_a_few_lines() -> None:
 def test_what_it_says_is_what_comes() -> None:
     data = [ps.from_arrays({"x": np.full(count, number)}) for number, count in enumerate((40, 90))]
     plan = ps.mix(data, weights=[1, 3], rows=64).shuffle(seed=1).batch(16, lanes=1)
-    assert "an epoch has 64 rows, and continues where the one before ended" in plan.explain()
+    assert "an epoch has 64 rows, and goes on where the one before ended" in plan.explain()
     for number, rows in enumerate((16, 48)):
         assert f"an epoch takes {rows} rows of its {(40, 90)[number]}" in plan.explain()
     with ps.Loader(plan, rank=0, world_size=1) as loader:

@@ -33,7 +33,7 @@ class BatchOrder:
 
     What lanes have left then is taken lane after lane.
 
-    steps: overrides the epoch's length, with fewer than the rows give, or with pad and wrap more; None derives it from the rows.
+    steps: how many an epoch has where that is not for these rows alone to say: fewer than they give, or with pad and wrap more.
     equal_parts: in a step that is not full, ranks take neighbouring places, equally many each. Its rows lie in the first places, in order, and
     come again from the first on in what is left: ranks have 3 and 2 + 1 of 5 rows, and with pad and wrap as many as in a full step.
     """

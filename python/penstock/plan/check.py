@@ -160,7 +160,7 @@ def _check_lanes(new: Node, input_: Node) -> None:
     if type(new) is Batch and new.steps is None and not _has_end(input_):
         raise PlanError(
             f"batch: the number of rows that {staged.verb} gives is not known in advance, and all ranks must end an epoch together; say after how "
-            f"many steps: batch({new.size}, steps=1000). The next epoch continues from there"
+            f"many steps: batch({new.size}, steps=1000). The next epoch goes on from there"
         )
 
 

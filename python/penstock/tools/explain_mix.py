@@ -24,7 +24,7 @@ def explain_mix(node: Mix) -> str:
     rows = [_known_rows(below) for below in node.inputs]
     about = "" if node.rows is not None else "about "
     total = node.rows if node.rows is not None or None in rows else rows_of(node)
-    how = _ENDS[node.stop] if node.rows is None and total is not None else "continues where the one before ended"
+    how = _ENDS[node.stop] if node.rows is None and total is not None else "goes on where the one before ended"
     quotas = node.quotas
     taken: Sequence[int | None] = [None] * len(rows) if total is None else input_rows(quotas, total)
     of = "" if not node.changes else f" (before step {node.changes[0][0]:,})"

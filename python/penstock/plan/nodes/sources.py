@@ -75,7 +75,7 @@ class Mix:
             raise PlanError(f"mix: rows={quoted(self.rows)}; an epoch has at least one row, and a whole number of them")
         if self.changes and self.rows is None:
             raise PlanError(
-                "mix: weights that change need epochs of so many rows, in which each dataset continues where it was; write mix(…, rows=…)"
+                "mix: weights that change need epochs of so many rows, in which each dataset goes on where it was; write mix(…, rows=…)"
             )
 
     @property
