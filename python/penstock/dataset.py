@@ -147,8 +147,8 @@ class Dataset:
                 windows of a lane's blocks; "global" permutes single samples, whatever that costs to read.
             block_rows: rows of a block. Default: by their size.
             window_blocks: blocks of a window. Default: by their size.
-            window: for sources that can only be read in one order (`from_iterable(…, spool=False)`, `read_stream`): they are mixed within windows of so many
-                neighbouring rows. About half as many are held in memory. Default: 10,000.
+            window: for sources that can only be read in one order (`from_iterable(…, spool=False)`, `read_stream`): they are mixed within windows of
+                neighbouring rows, so many in all. About half as many are held in memory. Default: 10,000.
 
         Raises:
             PlanError: where the order cannot be mixed any more, or an option does not fit the source.

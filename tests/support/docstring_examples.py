@@ -16,7 +16,7 @@ import penstock as ps
 
 PACKAGE = Path(ps.__file__).parent
 GOLDEN = Path(__file__).parent.parent / "golden"
-SECTION = re.compile(r"^Example:\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
+SECTION = re.compile(r"^Example:.*\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)  # "Example: what it shows."
 
 
 def docstrings() -> Iterator[tuple[str, str, str]]:
