@@ -92,6 +92,7 @@ servers:
 
 docs: build
 	@$(QUIETLY) docs "Installing what builds the documentation" $(BIN)/python -m pip install --progress-bar off zensical
+	$(BIN)/python scripts/api_reference.py docs/api
 	$(BIN)/zensical build --clean --strict
 
 fuzz: tools
@@ -124,4 +125,4 @@ tools:
 	@$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv), then run make again" >&2; exit 1; }
 
 clean:
-	rm -rf $(VENV) target site dist
+	rm -rf $(VENV) target site dist docs/api

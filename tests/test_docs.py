@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +13,11 @@ import pytest
 
 import penstock.format as formats
 from penstock.format import FORMATS
+from support.docstring_examples import lay_out_files
 
 ROOT = Path(__file__).parent.parent
 #: test_migration.py runs docs/migration/*.md.
 PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))]
-GOLDEN = ROOT / "tests" / "golden"
-GOLDEN_RECORDS = GOLDEN / "tfrecord" / "docs.tfrecord"
 
 
 def blocks_of(page: str) -> list[str]:
@@ -36,12 +34,7 @@ def marked(page: str) -> Any:
 @pytest.mark.filterwarnings("ignore::FutureWarning:pytorch_lightning")  # of its own use of PyTorch
 @pytest.mark.parametrize("page", [marked(page) for page in PAGES if blocks_of(page)])
 def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "photos").symlink_to(photos)
-    shutil.copy(GOLDEN_RECORDS, tmp_path / "examples.tfrecord")
-    shutil.copy(GOLDEN / "recordio" / "scalar.rec", tmp_path / "train.rec")
-    (tmp_path / "mds").symlink_to(GOLDEN / "mds" / "packed-zstd")
-    (tmp_path / "litdata").symlink_to(GOLDEN / "litdata" / "items")
-    (tmp_path / "litdata-tokens").symlink_to(GOLDEN / "litdata" / "tokens")
+    lay_out_files(tmp_path, photos)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(formats, "_registered", [])
     alone = re.search(

@@ -1,10 +1,12 @@
-"""The examples in docstrings are true: every `expression == value` of the package is evaluated in its module."""
+"""The examples in docstrings are true: every `expression == value` of the package is evaluated in its module, and every Example section runs."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,29 +16,31 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+import penstock.format as formats
+from support.docstring_examples import (
+    docstrings,
+    example_names,
+    example_of,
+    is_equation,
+    is_true,
+    lay_out_files,
+    run_example,
+    without_example,
+)
 
-PACKAGE = Path(ps.__file__).parent
-#: What examples may use besides the names of their module.
+#: What examples in sentences may use besides the names of their module.
 NAMES = {**vars(ps.image), "islice": islice, "np": np, "pa": pa, "ps": ps}
 BEGINS = re.compile(r"^|(?<=: )|(?<=, )|(?<=; )")
 ENDS = re.compile(r"$|[.,:;]")
-
-
-def docstrings() -> Iterator[tuple[str, str, str]]:
-    """(module, name, docstring) of all modules, classes and functions; none is imported for it."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
-                yield ".".join(parts).removesuffix(".__init__"), getattr(node, "name", "module"), text
+#: Examples of frameworks that have threads from the first import on: they run in a process of their own, since others fork.
+ALONE = re.compile(r"import (jax|tensorflow|penstock\.(?:jax|keras|tensorflow))")
 
 
 def comparison(text: str) -> bool:
     try:
-        tree = ast.parse(text, mode="eval").body
+        return is_equation(ast.parse(text, mode="eval").body)
     except SyntaxError:
         return False
-    return isinstance(tree, ast.Compare) and [type(op) for op in tree.ops] == [ast.Eq]
 
 
 def examples_in(line: str) -> list[str]:
@@ -49,31 +53,14 @@ def examples_in(line: str) -> list[str]:
 
 
 DOCSTRINGS = list(docstrings())
-LINES = [(module, name, line) for module, name, text in DOCSTRINGS for line in text.splitlines() if " == " in line]
+LINES = [
+    (module, name, line)
+    for module, name, text in DOCSTRINGS
+    for line in without_example(text).splitlines()
+    if " == " in line
+]
 EXAMPLES = [(module, name, example) for module, name, line in LINES for example in examples_in(line)]
-
-
-def plain(value: Any) -> Any:
-    """Arrays as lists, whatever they lie in."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, pa.Array):
-        return value.to_pylist()
-    if isinstance(value, Mapping):
-        return {key: plain(one) for key, one in value.items()}
-    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
-
-
-def is_true(example: str, names: dict[str, Any]) -> bool:
-    """… at the end of a text stands for the rest of it."""
-    tree = ast.parse(example, mode="eval").body
-    assert isinstance(tree, ast.Compare)
-    found, wanted = (
-        plain(eval(compile(ast.Expression(side), example, "eval"), names)) for side in (tree.left, *tree.comparators)
-    )
-    if isinstance(wanted, str) and wanted.endswith("…"):
-        return str(found).startswith(wanted.removesuffix("…"))
-    return bool(found == wanted)
+SECTIONS = [(module, name, code) for module, name, text in DOCSTRINGS if (code := example_of(text))]
 
 
 @pytest.mark.parametrize(("module", "name", "example"), EXAMPLES)
@@ -90,9 +77,52 @@ def test_no_example_is_overlooked() -> None:
             rest = rest.replace(example, "")
         assert " == " not in rest, f"{module}.{name}: write the example so that it can be evaluated"
     assert not [(module, name) for module, name, text in DOCSTRINGS if ">>>" in text], "write f(x) == y instead"
+    # "Examples:" are those of commands, for a shell.
+    sections = [text for _, _, text in DOCSTRINGS if re.search(r"^Example:", text, re.MULTILINE)]
+    assert [text for text in sections if not example_of(text)] == [], "Example: and indented lines of code"
 
 
 def test_a_wrong_example_is_found() -> None:
     assert examples_in('Words: f("a, b") == [1, 2], g(1) == "x. y".') == ['f("a, b") == [1, 2]', 'g(1) == "x. y"']
     names = {"f": np.arange}
     assert [is_true(example, names) for example in ("f(2) == [0, 1]", "f(2) == [0, 2]")] == [True, False]
+    with pytest.raises(AssertionError, match="here: twice == 3"):
+        run_example("twice = 2\ntwice == 3", "here", {})
+
+
+@pytest.fixture
+def begun(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names that examples begin with, in a folder with the files that they read."""
+    lay_out_files(tmp_path, photos)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(formats, "_registered", [])
+    return example_names()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "code"),
+    [
+        pytest.param(*one, id=".".join(one[:2]))
+        for one in SECTIONS
+        if not ALONE.search(one[2]) and "train.shuffle" not in one[2]  # the Loader's, whose file is being rewritten
+    ],
+)
+def test_example_sections_run(module: str, name: str, code: str, begun: dict[str, Any]) -> None:
+    pytest.importorskip(module, reason="what the module needs is not installed")
+    run_example(code, f"{module}.{name}", begun)
+
+
+@pytest.mark.trainers
+def test_example_sections_of_frameworks_run(begun: dict[str, Any]) -> None:
+    for name in ("jax", "keras", "orbax.checkpoint", "tensorflow"):
+        if importlib.util.find_spec(name.partition(".")[0]) is None:
+            pytest.skip(f"{name} is not installed")
+    mine = [(f"{module}.{name}", code) for module, name, code in SECTIONS if ALONE.search(code)]
+    assert len(mine) > 5
+    program = (
+        f"import sys\nsys.path.append({str(Path(__file__).parent)!r})\n"
+        "from support.docstring_examples import example_names, run_example\n"
+        f"for name, code in {mine!r}:\n"
+        "    run_example(code, name, example_names())\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -110,7 +110,14 @@ def _not_by_hand(init: Callable[[Dataset, Node], None]) -> Callable[[Dataset, No
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Dataset:
-    """An immutable description: what to read and the verbs that follow, as a tree. Made by `penstock.read`, `from_arrays`, `concat` and others."""
+    """An immutable description: what to read and the verbs that follow, as a tree.
+
+    `penstock.read`, `from_arrays`, `concat` and others make one. Each verb returns a new dataset; nothing runs before a Loader asks.
+
+    Example:
+        batches = data.filter(ps.col("label") == 1).shuffle(seed=0).batch(2)
+        [sorted(batch) for batch in ps.Loader(batches)][0] == ["label", "text", "tokens", "x"]
+    """
 
     root: Node
 
@@ -128,16 +135,26 @@ class Dataset:
         window_blocks: int | None = None,
         window: int | None = None,
     ) -> Dataset:
-        """Another order in every epoch, a function of (seed, epoch) alone: shuffle(seed=0).
+        """Another order in every epoch, a function of (seed, epoch) alone.
 
         There is no buffer to size: the order covers the whole dataset.
 
-        mode "block" permutes blocks of neighbouring samples (about 1 MiB; single files where every sample is a file), and rows
-        within windows of a lane's blocks; "global" permutes single samples, whatever that costs to read. `block_rows` and
-        `window_blocks` fix the sizes by hand.
+        Args:
+            seed: of the order, and of all random numbers that follow. Default: 0.
+            mode: "block", the default, permutes blocks of neighbouring samples (about 1 MiB; single files where every sample is a file), and rows within
+                windows of a lane's blocks; "global" permutes single samples, whatever that costs to read.
+            block_rows: rows of a block. Default: by their size.
+            window_blocks: blocks of a window. Default: by their size.
+            window: for sources that can only be read in one order (`from_iterable(…, spool=False)`, `read_stream`): they are mixed within windows of
+                neighbouring rows, so many in all. About half as many are held in memory. Default: 10,000.
 
-        Sources that can only be read in one order (`from_iterable(…, spool=False)`, `read_stream`) are mixed within windows of neighbouring
-        rows, `window` of them in all: 10,000 if not given. About half as many are held in memory.
+        Raises:
+            PlanError: where the order cannot be mixed any more, or an option does not fit the source.
+
+        Example:
+            shuffled = data.shuffle(seed=1)
+            sorted(shuffled.head(10)["x"]) == [*range(10)]
+            shuffled.head(10)["x"] == data.shuffle(seed=1).head(10)["x"]
         """
         return self._then(
             Shuffle(
@@ -147,27 +164,42 @@ class Dataset:
 
     @options_by_name(_NODES, shows_call=True)
     def shard(self, samples: Sequence[int]) -> Dataset:
-        """Says that every node has files of its own, as SageMaker's ShardedByS3Key gives them; `samples` counts those of each.
+        """Says that every node has files of its own, as SageMaker's ShardedByS3Key gives them.
 
-        shard([41_000, 40_200]): two nodes, and what `len` of this dataset is on each. Every node makes its equal part of each
-        global batch out of its own files, and its ranks share that. An epoch has equally many steps on all: with drop_last as many
-        as the smallest node has samples for, with pad or wrap as the largest needs. A state continues on as many nodes, each with the
-        files that it had, on any number of ranks a node that divides its part of the batch.
-        Raises PlanError where the counts are not those that lie here, or class numbers could differ from node to node.
+        Every node makes its equal part of each global batch out of its own files, and its ranks share that. An epoch has equally many steps on all: with
+        drop_last as many as the smallest node has samples for, with pad or wrap as the largest needs. A state continues on as many nodes, each with the files
+        that it had, on any number of ranks a node that divides its part of the batch.
+
+        Args:
+            samples: what `len` of this dataset is on each node.
+
+        Raises:
+            PlanError: where the counts are not those that lie here, or class numbers could differ from node to node.
+
+        Example:
+            # This node has the 10 rows of `data`, the other one 12.
+            batches = data.shard([10, 12]).shuffle(seed=0).batch(4, drop_last=True)
         """
         if not isinstance(samples, Iterable):
             raise PlanError(f"shard({quoted(samples)}): {_NODES}")
         return self._then(Shard(input=self.root, samples=as_tuple("shard", samples)))
 
     def select(self, *columns: str | Sequence[str]) -> Dataset:
-        """These columns alone, in this order: select("image", "label").
+        """These columns alone, in this order.
 
-        What is not selected is neither read, where the format can leave it out, nor transformed: write it behind all that uses columns. A bad
-        value in a column that is not selected is then no error. A function gets all columns of its input; select before it gives it fewer.
-        `filter`, `sort` and other expressions come before it if they name a column that it drops.
+        What is not selected is neither read, where the format can leave it out, nor transformed: write it behind all that uses columns. A bad value in a column
+        that is not selected is then no error. A function gets all columns of its input; select before it gives it fewer. `filter`, `sort` and other expressions
+        come before it if they name a column that it drops.
 
-        data.select("x", "y") and data.select(["x", "y"]) are the same. Raises PlanError for a column that is not there; after a function that is known
-        when its first batch comes.
+        Args:
+            *columns: names, or one list of names.
+
+        Raises:
+            PlanError: for a column that is not there; after a function that is known when its first batch comes.
+
+        Example:
+            [*data.select("x", "label").head()] == ["x", "label"]
+            [*data.select(["x", "label"]).head()] == ["x", "label"]
         """
         names = columns[0] if len(columns) == 1 else columns
         if not isinstance(names, str) and isinstance(names, Sequence) and any(is_whole(one) for one in names):
@@ -177,9 +209,16 @@ class Dataset:
         return self._then(Select(input=self.root, columns=as_names("select", names)))
 
     def drop(self, *columns: str | Sequence[str]) -> Dataset:
-        """All columns but these: drop("caption", "path"). See `select`.
+        """All columns but these. See `select`.
 
-        Raises PlanError for a column that is not there, if none is left, and after a function, whose columns only it knows: there, select those that stay.
+        Args:
+            *columns: names, or one list of names.
+
+        Raises:
+            PlanError: for a column that is not there, if none is left, and after a function, whose columns only it knows: there, select those that stay.
+
+        Example:
+            [*data.drop("text", "tokens").spec] == ["x", "label"]
         """
         dropped = as_names("drop", columns[0] if len(columns) == 1 else columns)
         known = resolve(self.root).columns
@@ -199,25 +238,38 @@ class Dataset:
         return self._then(Select(input=self.root, columns=left))
 
     def transform(self, **columns: Any) -> Dataset:
-        """Native ops on named columns: transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(224)]).
+        """Native ops on named columns.
 
         Neighbouring ops on one column run as one kernel. Random ops draw from a key made of (seed, epoch, sample id).
 
-        Where several columns have random ops, `draws` says whether these belong together; it is the option where it is text, and a column where it is
-        ops. draws="together", for an image and its mask: random ops at the same place draw the same numbers. Those that move pixels must be the same in all
-        chains, one after another (RandomResizedCrop with the same `scale` and `ratio`, flips with the same `p`); their sizes and interpolation may
-        differ, and so may all other ops: a mask has no Normalize and no colours. draws="apart", for two views of one image: every column draws for itself.
+        Warns where random ops move the pixels of one column and another one, without draws="apart", has ops and stays as it is: a mask's crop may have been
+        forgotten.
 
-            transform(
-                image=[I.Decode(), I.RandomResizedCrop(224), I.RandomHorizontalFlip(), I.Normalize(I.IMAGENET)],
-                mask=[I.Decode(), I.RandomResizedCrop(224, interpolation="nearest"), I.RandomHorizontalFlip()],
+        Args:
+            **columns: an op or a list of ops for each column, by name. `draws` is an option where it is text, and a column where it is ops: it says whether
+                the random ops of several columns belong together. draws="together", for an image and its mask: random ops at the same place draw the same
+                numbers. Those that move pixels must be the same in all chains, one after another (RandomResizedCrop with the same `scale` and `ratio`,
+                flips with the same `p`); their sizes and interpolation may differ, and so may all other ops: a mask has no Normalize and no colours.
+                draws="apart", for two views of one image: every column draws for itself.
+
+        Returns:
+            A dataset whose images are arrays of shape (rows, channels, height, width), or with channels last after `ToLayout("NHWC")`.
+
+        Raises:
+            PlanError: where random ops of several columns have no `draws`, also in transforms one after another, or in datasets of a `zip`.
+            DataError: from a Loader, where a crop is drawn together and the sizes of a row's images differ.
+
+        Example:
+            I = ps.image
+            photos = ps.read("photos").transform(image=[I.Decode(), I.RandomResizedCrop(64), I.Normalize(I.IMAGENET)])
+            photos.head(2)["image"].shape == (2, 3, 64, 64)
+
+            pairs = ps.zip([ps.read("photos"), ps.read("photos", columns={"mask": "image"})])
+            pairs = pairs.transform(
+                image=[I.Decode(), I.RandomResizedCrop(64), I.RandomHorizontalFlip(), I.Normalize(I.IMAGENET)],
+                mask=[I.Decode(mode="L"), I.RandomResizedCrop(64, interpolation="nearest"), I.RandomHorizontalFlip()],
                 draws="together",
             )
-
-        Warns where random ops move the pixels of one column and another one, without draws="apart", has ops and stays as it is: a mask's crop may have been forgotten.
-
-        Raises PlanError where random ops of several columns have no `draws`, also in transforms one after another, or in datasets of a `zip`. Batches raise DataError where
-        a crop is drawn together and the sizes of a row's images differ.
         """
         drawn = columns.pop("draws") if isinstance(columns.get("draws", ()), (str, type(None))) else None
         chains = tuple(
@@ -239,24 +291,36 @@ class Dataset:
     ) -> Dataset:
         """Your function on whole batches: dict of arrays (rows first) in, dict of arrays out.
 
-        Text and bytes come as Arrow arrays; with text="list" as lists of str and of bytes, which tokenizers take:
-        map(lambda batch: {"ids": [one.ids for one in tokenizer.encode_batch(batch["text"])]}, text="list").
+        A parameter named `rng` receives a `penstock.RowGenerator`, which draws for each row: the same numbers for a row on any number of ranks. The first batch
+        is made twice; if the results differ, a warning says so.
 
-        Columns may be returned as arrays (NumPy, torch on the CPU, Arrow), as lists of numbers, str or bytes, and as lists of one list or array a
-        row. Rows that are lists become a ragged column, however long they are (of int64 where all are empty), and so do arrays of several lengths; arrays of one shape become one array. What lies in an inner dict is
-        named "outer.inner". The number of rows must stay.
-
-        A parameter named `rng` gets a `penstock.RowGenerator`, which draws for each row: `rng.normal(0, 0.1, size=batch["x"].shape)` has the same numbers for a
-        row on any number of ranks. The first batch is made twice; if the results differ, a warning says so.
-
-        It runs on threads. With map(function, workers="process") it runs in processes, as many as there are CPUs to use, which pays where
-        most of its time goes to Python code: threads would take turns. Batches are the same, and go there and back in shared memory. The function is sent
-        with cloudpickle (`pip install cloudpickle`), as it is when the Loader is made. A Loader raises PlanError where it cannot be sent, and
-        DataError if processes end over a batch twice, by a crash or for want of memory. With "auto" it begins on threads; where these take turns, a batch
-        is made in both ways, and processes get the next ones if they return the same and are faster (`Loader.stats()["functions"]` says why). What a function
-        changes outside of its batch, such as a list that it appends to, is then changed in the other process: leave such functions on threads.
+        The function runs on threads, or with workers="process" in processes, as many as there are CPUs to use, which pays where most of its time goes to Python
+        code: threads would take turns. Batches are the same, and go there and back in shared memory. The function is sent with cloudpickle
+        (`pip install cloudpickle`), as it is when the Loader is made. What it changes outside of its batch, such as a list that it appends to, is then changed in
+        the other process: leave such functions on threads.
 
         An `async def` runs on one event loop of the process, in a thread of its own, on up to 16 batches at once (`map_rows`: up to 64 rows).
+
+        Args:
+            function: returns columns as arrays (NumPy, torch on the CPU, Arrow), as lists of numbers, str or bytes, or as lists of one list or array a row.
+                Rows that are lists become a ragged column, however long they are (of int64 where all are empty), and so do arrays of several lengths;
+                arrays of one shape become one array. What lies in an inner dict is named "outer.inner". The number of rows must stay.
+            text: how it gets text and bytes: "arrow", the default, as Arrow arrays; "list" as lists of str and of bytes, which tokenizers take.
+            workers: "thread", the default; "process"; or "auto", which begins on threads: where these take turns, a batch is made in both ways, and processes
+                get the next ones if they return the same and are faster (`Loader.stats()["functions"]` says why).
+
+        Returns:
+            A dataset with the columns that the function returns.
+
+        Raises:
+            PlanError: from a Loader, where the function cannot be sent to a process.
+            DataError: from a Loader, for what is no column, and if processes end over a batch twice, by a crash or for want of memory.
+
+        Example:
+            data.map(lambda batch: {"twice": batch["x"] * 2}).head(3)["twice"] == [0, 2, 4]
+            words = data.map(lambda batch: {"words": [text.split() for text in batch["text"]]}, text="list")
+            words.head(1)["words"] == [["row", "0"]]
+            noisy = data.map(lambda batch, rng: {"x": batch["x"] + rng.normal(0, 0.1)})
         """
         return self._then(Map(input=self.root, function=function, text=text, workers=workers))
 
@@ -267,9 +331,23 @@ class Dataset:
         *,
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
-        """Your function row by row: dict of values in, dict of values out; slower than `map`. Text comes as str, and lists as lists. workers, and what it may return: as of `map`.
+        """Your function row by row: dict of values in, dict of values out; slower than `map`.
 
-        A parameter named `rng` gets a NumPy generator that is a function of seed, epoch and sample. The first two rows are made twice; see `map`.
+        A parameter named `rng` receives a NumPy generator that is a function of seed, epoch and sample. The first two rows are made twice; see `map`.
+
+        Args:
+            function: receives text as str and lists as lists; what it may return: as of `map`.
+            workers: "thread", the default, "process" or "auto", as of `map`.
+
+        Returns:
+            A dataset with the columns that the function returns.
+
+        Raises:
+            PlanError: as of `map`.
+            DataError: as of `map`.
+
+        Example:
+            data.map_rows(lambda row: {"length": len(row["tokens"])}).head(3)["length"] == [1, 2, 3]
         """
         return self._then(MapRows(input=self.root, function=function, workers=workers))
 
@@ -284,20 +362,35 @@ class Dataset:
         text: Text = "arrow",
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
-        """The rows for which a predicate is true: filter((ps.col("width") >= 64) & (ps.col("label") != 3)), or a function says True.
+        """The rows for which an expression is true, or for which a function says True.
 
-        The columns that an expression names are read once, now, and what came out is kept in the user's cache: `len` is exact, and nothing is
-        read again until the files change. It goes before `shuffle`, `transform` and functions. progress: called with rows done and rows in all.
-        Raises PlanError for a predicate that is no column of true and false, or true for no row.
+        The columns that an expression names are read once, now, and what came out is kept in the user's cache: `len` is exact, and nothing is read again until
+        the files change. It goes before `shuffle`, `transform` and functions.
 
-        A function, filter(lambda batch: batch["length"] > 16), gets whole batches while training, as for `map`, and returns a mask, one bool
-        a row. The number of rows that stay is not known in advance, so `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
-        resume: a state says how far every lane is used. With ahead=True it gets all rows once, now, as an expression does: it must be a
-        function of each row alone, and goes before `shuffle`, `transform` and other functions (`penstock index --filter` does it before training).
-        workers: where it runs while training, as of `map`; processes get a part of a batch each.
+        A function gets whole batches while training, as for `map`. The number of rows that stay is not known in advance, so `batch(…, steps=…)` says how long an
+        epoch is. Exact through ranks and resume: a state says how far every lane is used.
 
-        columns: those that a function gets, filter(is_long, columns=["length"]). Others are not made for it: images are decoded after the filter, of the
-        rows that stay, and columns that nothing else uses are not read. text: how a function gets text, as of `map`.
+        Args:
+            predicate: an expression; or a function that gets columns and returns a mask, one bool a row.
+            columns: those that a function gets. Others are not made for it: images are decoded after the filter, of the rows that stay, and columns that
+                nothing else uses are not read. Default: all.
+            ahead: with True a function gets all rows once, now, as an expression does: it must be a function of each row alone, and goes before `shuffle`,
+                `transform` and other functions (`penstock index --filter` does it before training). Default: False.
+            progress: a function that is called with rows done and rows in all.
+            text: how a function gets text, as of `map`. Default: "arrow".
+            workers: where a function runs while training, as of `map`; processes get a part of a batch each. Default: "thread".
+
+        Returns:
+            A dataset of the rows that stay.
+
+        Raises:
+            PlanError: for a predicate that is no column of true and false, or true for no row.
+
+        Example:
+            chosen = data.filter((ps.col("x") >= 4) & (ps.col("label") != 1))
+            len(chosen) == 3
+            long = data.filter(lambda batch: np.diff(batch["tokens"].offsets) > 7, columns=["tokens"])
+            long.batch(2, steps=100, lanes=1).head()["x"] == [7, 8]
         """
         check_flags("filter", ahead=ahead)
         if not is_one_of(workers, ("thread",)) and (ahead or isinstance(predicate, Expression)):
@@ -324,13 +417,28 @@ class Dataset:
         text: Text = "arrow",
         workers: Literal["thread", "process", "auto"] = "thread",
     ) -> Dataset:
-        """Your function on `rows` neighbouring rows of a lane: dict of arrays in, dict of arrays out, with any number of rows, none as well.
+        """Your function on neighbouring rows of a lane: dict of arrays in, dict of arrays out, with any number of rows, none as well.
 
-        A lane of fewer rows gives all of its epoch together. The first batch needs the rows of every lane's first call: see `explain()`.
+        So one document becomes several paragraphs, or several become one. `batch(…, steps=…)` says how long an epoch is. Exact through ranks and resume, where
+        the function sees the same rows together. A parameter named `rng` draws for each row that comes in, as of `map`, and has no `rng.step`.
 
-        So one document becomes several paragraphs, or several become one. `batch(…, steps=…)` says how long an epoch is. Exact through ranks and
-        resume, where the function sees the same rows together. text, workers, what it may return, and a parameter named `rng`: as of `map`; it draws for each row that
-        comes in, and has no `rng.step`.
+        Args:
+            function: what it may return: as of `map`.
+            rows: how many rows it gets together. A lane of fewer rows gives all of its epoch together. The first batch needs the rows of every lane's first
+                call: see `explain()`. Default: 16.
+            text: how it gets text, as of `map`. Default: "arrow".
+            workers: where it runs, as of `map`. Default: "thread".
+
+        Returns:
+            A dataset of the rows that the function returns.
+
+        Raises:
+            PlanError: as of `map`.
+            DataError: as of `map`.
+
+        Example:
+            words = data.flat_map(lambda batch: {"word": [word for text in batch["text"] for word in text.split()]}, text="list")
+            words.batch(4, steps=100, lanes=1).head()["word"] == ["row", "0", "row", "1"]
         """
         return self._then(FlatMap(input=self.root, function=function, rows=rows, text=text, workers=workers))
 
@@ -345,17 +453,33 @@ class Dataset:
         over_long: Literal["split", "truncate", "refuse"] = "split",
         padding_value: float | Mapping[str, float] = 0,
     ) -> Dataset:
-        """Rows of tokens become sequences of `length` tokens: pack("tokens", length=2048).batch(64, steps=1000).
+        """Rows of tokens become sequences of one length.
 
-        A sequence comes as the token columns (length,), with segment_ids (int32: 1, 2, … a document, 0 at padding), position_ids (int32, from 0 on in every
-        document) and loss_mask (bool, False at padding). Several columns are packed side by side; others are left out.
+        `batch(…, steps=…)` says how long an epoch is. The first batch needs a window of every lane: see `explain()`. Exact through ranks and resume: a state says
+        how far every lane is used, which is at most `window` rows to be read again.
 
-        "best_fit" packs each `window` neighbouring rows of a lane for themselves (all of its epoch, if a lane has fewer), the longest first, and never cuts a document that fits; on texts
-        of usual lengths less than 2 % is padding. "concat" joins documents and cuts them every `length` tokens: nothing is padded, and documents go
-        on in the next sequence. over_long: rows of more than `length` tokens are split, truncated, or refused by an error.
+        Args:
+            columns: the column of tokens, or several that are packed side by side; others are left out.
+            length: tokens of a sequence.
+            strategy: "best_fit", the default, packs each `window` neighbouring rows of a lane for themselves (all of its epoch, if a lane has fewer), the
+                longest first, and never cuts a document that fits; on texts of usual lengths less than 2 % is padding. "concat" joins documents and cuts
+                them every `length` tokens: nothing is padded, and documents continue in the next sequence.
+            window: rows that "best_fit" packs together. Default: 1,000.
+            over_long: what becomes of rows of more than `length` tokens: "split", the default, "truncate", or "refuse", an error.
+            padding_value: for all columns, or a dict of one each (0 for others). Default: 0.
 
-        `batch(…, steps=…)` says how long an epoch is. The first batch needs a window of every lane: see `explain()`. Exact through ranks and resume: a state says how far every lane is used, which is at
-        most `window` rows to be read again.
+        Returns:
+            The token columns (length,), with segment_ids (int32: 1, 2, … a document, 0 at padding), position_ids (int32, from 0 on in every document) and
+            loss_mask (bool, False at padding).
+
+        Raises:
+            PlanError: for columns that are no lists of numbers.
+            DataError: from a Loader, for a row that is too long with over_long="refuse".
+
+        Example:
+            packed = data.take(4).pack("tokens", length=5).batch(2, steps=10, lanes=1).head()
+            packed["tokens"] == [[0, 0, 1, 2, 3], [0, 1, 0, 1, 2]]
+            packed["segment_ids"] == [[1, 2, 2, 2, 2], [1, 1, 2, 2, 2]]
         """
         names = as_names("pack", [columns] if isinstance(columns, str) else columns)
         value = as_padding_value("pack", padding_value)
@@ -382,17 +506,30 @@ class Dataset:
         per_rank: bool = False,
         steps: int | None = None,
     ) -> Dataset:
-        """Global batches of `size` rows: all ranks together; rank r of R gets size / R of them, for any R that divides `size`.
+        """Global batches: all ranks together; rank r of R gets size / R rows, for any R that divides `size`.
 
-        per_rank: `size` counts the rows of each rank, as a DataLoader's batch_size does; the global batch is then size × R, another
-        number of ranks has other batches, and a state continues only where size × R is what it was.
-        The last samples of an epoch, if they are fewer than a batch: a shorter batch, or drop_last (none), pad (filled with
-        repeated rows; the bool column "valid" says which are real), wrap (filled with the epoch's first rows). `lanes`
-        (a divisor of the global batch) fixes how many sequences the epoch is dealt to. A number of ranks that divides it reads each
-        block once; with others, neighbouring ranks share lanes and read some blocks twice: `explain(world_size=R)` says how many.
+        Args:
+            size: rows of a batch.
+            drop_last: True leaves out the last samples of an epoch, if they are fewer than a batch. Default: a shorter batch.
+            pad: True fills the last batch with repeated rows; the bool column "valid" says which are real. Default: False.
+            wrap: True fills the last batch with the epoch's first rows. Default: False.
+            lanes: how many sequences the epoch is dealt to, a divisor of the global batch. A number of ranks that divides it reads each block once; with
+                others, neighbouring ranks share lanes and read some blocks twice: `explain(world_size=R)` says how many. Default: chosen by `size`.
+            per_rank: True lets `size` count the rows of each rank, as a DataLoader's batch_size does; the global batch is then size × R, another number of
+                ranks has other batches, and a state continues only where size × R is what it was. Default: False.
+            steps: how long an epoch is, whatever the number of rows; the next one continues from there, and data that ends begins again, shuffled anew.
+                After `filter` by a function and `flat_map`, whose rows nobody has counted, it must be given. Default: all rows.
 
-        steps: how long an epoch is, whatever the number of rows; the next one goes on from there, and data that ends begins again, shuffled
-        anew. After `filter` by a function and `flat_map`, whose rows nobody has counted, it must be given.
+        Returns:
+            A dataset for a Loader, whose batches are columns of shape (rows, …).
+
+        Raises:
+            PlanError: for options that exclude each other, and for `lanes` that do not divide the batch.
+
+        Example:
+            [len(batch["x"]) for batch in ps.Loader(data.batch(4))] == [4, 4, 2]
+            [len(batch["x"]) for batch in ps.Loader(data.batch(4), rank=1, world_size=2)] == [2, 2, 1]
+            [batch["valid"].sum() for batch in ps.Loader(data.batch(4, pad=True))] == [4, 4, 2]
         """
         return self._then(
             Batch(
@@ -424,15 +561,37 @@ class Dataset:
         per_rank: bool = False,
         steps: int | None = None,
     ) -> Dataset:
-        """`batch` with dense arrays for columns whose rows are lists of numbers: batch_padded(32, multiple_of=64).
+        """`batch` with dense arrays for columns whose rows are lists of numbers.
 
-        A column "tokens" of rows of 3 and 5 numbers comes as "tokens" (2, 5), with "tokens_lengths" [3, 5] (int32) and "tokens_mask" (2, 5),
-        which is True at numbers. Rows of arrays, (None, 4) in `spec`, become (2, 5, 4). Text and bytes stay as they are.
+        Rows are padded to the longest of their batch, rounded up to `multiple_of`: of each rank's part of the batch, so that ranks may have other lengths. Rows
+        of arrays, (None, 4) in `spec`, become (rows, length, 4). Text and bytes stay as they are.
 
-        Rows are padded to the longest of their batch, rounded up to `multiple_of`: of each rank's part of the batch, so that ranks may have
-        other lengths. With `length` all batches of all ranks are as long; a longer row is then an error that names it, or truncate=True
-        cuts it. `columns`: those that are padded, by default all that can be. `padding_value`: for all columns, or a dict of one each (0 for others).
-        The other options are those of `batch`; its `pad` fills the last batch with repeated rows.
+        Args:
+            size: rows of a global batch.
+            columns: those that are padded. Default: all that can be.
+            multiple_of: what lengths are rounded up to. Default: 1.
+            length: one length for all batches of all ranks; a longer row is then an error that names it. Default: the longest row's.
+            truncate: True cuts rows that are longer than `length`. Default: False.
+            padding_value: for all columns, or a dict of one each (0 for others). Default: 0.
+            drop_last: as of `batch`.
+            pad: as of `batch`: True fills the last batch with repeated rows.
+            wrap: as of `batch`.
+            lanes: as of `batch`.
+            per_rank: as of `batch`.
+            steps: as of `batch`.
+
+        Returns:
+            For a column "tokens": "tokens" of shape (rows, length), "tokens_lengths" (rows,) int32, and "tokens_mask" (rows, length) bool, which is True at
+            numbers.
+
+        Raises:
+            PlanError: for columns that are no lists of numbers, and for options that exclude each other.
+            DataError: from a Loader, for a row that is longer than `length`.
+
+        Example:
+            batch = data.batch_padded(2, multiple_of=4).head()
+            batch["tokens"] == [[0, 0, 0, 0], [0, 1, 0, 0]]
+            batch["tokens_lengths"] == [1, 2]
         """
         if not isinstance(pad, bool):
             raise PlanError(
@@ -468,18 +627,37 @@ class Dataset:
         per_rank: bool = False,
         progress: Progress | None = None,
     ) -> Dataset:
-        """`batch_padded` with rows of similar length in each batch: batch_bucketed(32, by="tokens", boundaries=[128, 512]).
-
-        by: the name of a column, whose rows' lengths count if it holds lists or text; or an expression, as `filter` takes; or an array with a number
-        for each row of the dataset, in the order of the data. A column is read once, now; `progress` is called with the rows done, and all.
-        boundaries: bucket 0 has the rows below the first, bucket 1 those from there to below the second, and so on. quantiles: that many
-        buckets of about equally many rows instead.
+        """`batch_padded` with rows of similar length in each batch.
 
         A batch takes its rows of one bucket, so that all ranks have rows of the same bucket in a step. After `shuffle`, buckets take turns in another order every
-        epoch; without it, one follows the other. The rows that are left over of all buckets come in the last batches of an epoch, shortest
-        first; with drop_last not at all. Rows are read one by one, not in blocks: data that lies far away is better cached.
+        epoch; without it, one follows the other. The rows that are left over of all buckets come in the last batches of an epoch, shortest first; with drop_last
+        not at all. Rows are read one by one, not in blocks: data that lies far away is better cached.
 
-        The other options are those of `batch_padded`. Raises PlanError where `by` does not fit, or rows are chosen or mixed after `shuffle`.
+        Args:
+            size: rows of a global batch.
+            by: the name of a column, whose rows' lengths count if it holds lists or text; or an expression, as `filter` takes; or an array with a number for
+                each row of the dataset, in the order of the data. A column is read once, now.
+            boundaries: bucket 0 has the rows below the first, bucket 1 those from there to below the second, and so on.
+            quantiles: that many buckets of about equally many rows, instead of `boundaries`.
+            columns: as of `batch_padded`.
+            multiple_of: as of `batch_padded`.
+            padding_value: as of `batch_padded`.
+            drop_last: as of `batch`.
+            pad: as of `batch`.
+            wrap: as of `batch`.
+            lanes: as of `batch`.
+            per_rank: as of `batch`.
+            progress: a function that is called with the rows done, and all.
+
+        Returns:
+            Columns as of `batch_padded`.
+
+        Raises:
+            PlanError: where `by` does not fit, or rows are chosen or mixed after `shuffle`.
+
+        Example:
+            batches = ps.Loader(data.batch_bucketed(2, by="tokens", boundaries=[5]))
+            [batch["tokens"].shape for batch in batches] == [(2, 2), (2, 4), (2, 6), (2, 8), (2, 10)]
         """
         numbers = numbers_of_rows("batch_bucketed", self.root, by, progress)
         bucketed = self._then(Bucket(input=self.root, buckets=Buckets.of(numbers, boundaries, quantiles)))
@@ -510,22 +688,37 @@ class Dataset:
         lanes: int | None = None,
         progress: Progress | None = None,
     ) -> Dataset:
-        """As many rows as have at most `max_tokens` together, of similar length: batch_tokens(max_tokens=32_768, by="tokens").
+        """As many rows as have at most `max_tokens` together, of similar length.
 
-        max_tokens: of the global batch, all ranks together; each of R ranks has at most max_tokens / R in any step. What counts is rows × the longest of
-        them, as they are padded (`multiple_of` included); with padded=False columns stay lists, and the plain sum counts.
-        by: how long each row is, as for `batch_bucketed`: a column, an expression or an array of whole numbers from 0 on.
+        A step of long rows has few of them, one of short rows many, and every rank takes equally many (of an epoch's last step, which is a short one, nearly
+        equally many; drop_last leaves it out). Rows are dealt to the ranks by length, so that all have about as many tokens; `explain(world_size=…)` says how well
+        that goes. Every row comes once an epoch. After `shuffle`, steps of long and short rows come in another order every epoch; without it, the longest first.
+        Rows are read one by one, not in blocks.
 
-        A step of long rows has few of them, one of short rows many, and every rank takes equally many (of an epoch's last step, which is a short one,
-        nearly equally many; drop_last leaves it out). Rows are dealt to the ranks by length, so that all have about as many tokens;
-        `explain(world_size=…)` says how well that goes. Every row comes once an epoch.
+        Args:
+            max_tokens: of the global batch, all ranks together; each of R ranks has at most max_tokens / R in any step. What counts is rows × the longest of
+                them, as they are padded (`multiple_of` included).
+            by: how long each row is, as for `batch_bucketed`: a column, an expression or an array of whole numbers from 0 on.
+            padded: with False columns stay lists, and the plain sum counts. Default: True.
+            fill: rows that come together are at least so long as this share of the longest of them, where there are enough of these for four steps. More pads
+                less, and mixes less. Default: 0.9.
+            columns: as of `batch_padded`.
+            multiple_of: as of `batch_padded`.
+            padding_value: as of `batch_padded`.
+            drop_last: as of `batch`.
+            lanes: into how many parts of max_tokens / lanes a step is divided. Numbers of ranks must divide it, and the longest row must have room in it.
+                Default: the largest power of two, up to 64, in which four of the longest rows have room.
+            progress: a function that is called with the rows done, and all.
 
-        fill: rows that come together are at least so long as this share of the longest of them, where there are enough of these for four steps. More
-        pads less, and mixes less. lanes: into how many parts of max_tokens / lanes a step is divided. Numbers of ranks must divide it, and the longest row must
-        have room in it. By default the largest power of two, up to 64, in which four of the longest rows have room.
+        Returns:
+            Columns as of `batch_padded`, with another number of rows in each batch.
 
-        `columns` and `padding_value` are those of `batch_padded`. After `shuffle`, steps of long and short rows come in another order every epoch; without it, the
-        longest first. Rows are read one by one, not in blocks. Raises PlanError for a row that is too long, and where `by` does not fit.
+        Raises:
+            PlanError: for a row that is too long, and where `by` does not fit.
+
+        Example:
+            batches = data.batch_tokens(max_tokens=40, by="tokens")
+            max(batch["tokens"].size for batch in ps.Loader(batches)) <= 40
         """
         check_flags("batch_tokens", padded=padded)
         if not padded and (columns, multiple_of, padding_value) != (None, None, 0):
@@ -559,17 +752,31 @@ class Dataset:
         size: str | int | None = None,
         freeze_random: bool = False,
     ) -> Dataset:
-        """Keeps rows as they are here, so that later epochs do not make them again: cache(), cache("/nvme/rows"), cache(to="disk").
+        """Keeps rows as they are here, so that later epochs do not make them again.
 
-        cache() keeps them in this process's memory, as long as the dataset or a loader of it is there. cache("/nvme/rows") keeps them in files of that folder, for
-        all processes and later runs; to="disk" means the user's cache (`penstock cache ls`). What is kept is named by the data, by the ops and functions
-        before, their code and the values that they use: if any of these changes, other rows are kept. Rows come in any order; batches are the same with and
-        without. Whatever passes can be kept: bytes of records, text, lists, arrays.
+        What is kept is named by the data, by the ops and functions before, their code and the values that they use: if any of these changes, other rows are kept.
+        Rows come in any order; batches are the same with and without. Whatever passes can be kept: bytes of records, text, lists, arrays.
 
-        size: how much is kept at most, a number of bytes or "100GiB"; the rest is made again in every epoch. By default half of the free memory, or
-        what the disk has room for. Goes before `batch`, and before whatever is random: ops and functions that draw are refused, or with freeze_random=True
-        keep what epoch 0 draws. A function of `map` before it must treat each row by itself. Raises PlanError for rows that have no numbers: those of
-        `filter` by a function, `flat_map`, `pack` and streams; put cache() before these.
+        It goes before `batch`, and before whatever is random. A function of `map` before it must treat each row by itself.
+
+        Args:
+            folder: keeps rows in files of that folder, for all processes and later runs. Default: in this process's memory, as long as the dataset or a loader
+                of it is there.
+            to: "memory"; or "disk", the user's cache (`penstock cache ls`).
+            size: how much is kept at most, a number of bytes or "100GiB"; the rest is made again in every epoch. Default: half of the free memory, or what the
+                disk has room for.
+            freeze_random: True keeps what epoch 0 draws. Default: ops and functions that draw are refused.
+
+        Returns:
+            A dataset of the same rows.
+
+        Raises:
+            PlanError: for what draws; for rows that have no numbers, those of `filter` by a function, `flat_map`, `pack` and streams: put cache() before these.
+
+        Example:
+            decoded = ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize((64, 64))])
+            in_memory = decoded.cache(size="1GiB").shuffle(seed=0).batch(8)
+            on_disk = decoded.cache("rows").shuffle(seed=0).batch(8)
         """
         check_flags("cache", freeze_random=freeze_random)
         if to is not None and (folder is not None or not is_one_of(to, ("memory", "disk"))):
@@ -589,12 +796,25 @@ class Dataset:
         return self._then(node)
 
     def cache_local(self, limit: str | int | None = None, path: str | PathLike[str] | None = None) -> Dataset:
-        """How much of remote data is kept on the local disk: cache_local("100GiB"), cache_local("1TB", "/nvme/cache"), cache_local(0).
+        """How much of remote data is kept on the local disk.
 
-        `limit` is a number of bytes, or a text with a unit (kB, MB, GB, TB, KiB, MiB, GiB, TiB); 0 and None switch the cache off.
-        `path` is a folder of this user alone, made if need be; without it, the user's cache. It holds from now on for all
-        datasets made by the same `penstock.read`, since they share what was opened; batches are the same with and without. Local
-        data is not cached. Raises PlanError for a limit that is none, and for a folder that others can write into.
+        It holds from now on for all datasets made by the same `penstock.read`, since they share what was opened; batches are the same with and without. Local data
+        is not cached.
+
+        Args:
+            limit: a number of bytes, or a text with a unit (kB, MB, GB, TB, KiB, MiB, GiB, TiB); 0 and None switch the cache off.
+            path: a folder of this user alone, made if need be. Default: the user's cache.
+
+        Returns:
+            This dataset.
+
+        Raises:
+            PlanError: for a limit that is none, and for a folder that others can write into.
+
+        Example:
+            data = data.cache_local("100GiB")
+            data = data.cache_local("1TB", "nvme/cache")
+            data = data.cache_local(0)
         """
         cache = chosen_cache(size_of(limit, "limit"), None if path is None else path_of("cache_local", path))
         for leaf in leaves(self.root):
@@ -604,25 +824,52 @@ class Dataset:
 
     @options_by_name("write take(count)")
     def take(self, count: int) -> Dataset:
-        """The first `count` rows of an epoch, or all of them if they are fewer: take(1000).
+        """The first rows of an epoch.
 
         Before `shuffle`, always the same rows: take(1000).shuffle(seed=0). After it, those that come first in every epoch: others each time.
+
+        Args:
+            count: how many, or all of them if they are fewer.
+
+        Example:
+            data.take(3).head()["x"] == [0, 1, 2]
         """
         return self._then(Take(input=self.root, count=count))
 
     @options_by_name("write skip(count)")
     def skip(self, count: int) -> Dataset:
-        """All but the first `count` rows of an epoch: data.skip(1000) and data.take(1000) are all of `data`."""
+        """All but the first rows of an epoch: data.skip(1000) and data.take(1000) are all of `data`.
+
+        Args:
+            count: how many are left out.
+
+        Example:
+            data.skip(8).head()["x"] == [8, 9]
+        """
         return self._then(Skip(input=self.root, count=count))
 
     @options_by_name("write every(count)")
     def every(self, count: int) -> Dataset:
-        """Every `count`-th row, from the first on: every(10) is a tenth of the rows, at equal distances. Goes before `shuffle`."""
+        """Rows at equal distances, from the first on. Goes before `shuffle`.
+
+        Args:
+            count: the distance; 10 is a tenth of the rows.
+
+        Example:
+            data.every(4).head()["x"] == [0, 4, 8]
+        """
         return self._then(Every(input=self.root, count=count))
 
     @options_by_name("write repeat(times)")
     def repeat(self, times: int) -> Dataset:
-        """`times` epochs as one: shuffle(seed=0).repeat(3). Each copy is shuffled and augmented anew. `shuffle` goes before it."""
+        """Several epochs as one. Each copy is shuffled and augmented anew. `shuffle` goes before it.
+
+        Args:
+            times: how many.
+
+        Example:
+            len(data.shuffle(seed=0).repeat(3)) == 30
+        """
         return self._then(Repeat(input=self.root, times=times))
 
     @options_by_name('write split({"train": 0.9, "val": 0.1}, by=…)')
@@ -635,12 +882,27 @@ class Dataset:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> dict[str, Dataset]:
-        """Parts that share no row and have all of them: split({"train": 0.8, "val": 0.1, "test": 0.1})["train"].shuffle(seed=0).
+        """Parts that share no row and have all of them.
 
-        A row's part follows from its file and its place there (in memory from its number), so that files and rows that are added later
-        move no other row. Shares are as chance has it: of 10,000 rows about 100 more or less. by: a column; rows with equal values stay
-        together, whatever else is there. stratify: a column; every part has its share of each class, to the row, and rows that are added
-        may move others.
+        A row's part follows from its file and its place there (in memory from its number), so that files and rows that are added later move no other row.
+
+        Args:
+            parts: the share of each part, by name. Shares are as chance has it: of 10,000 rows about 100 more or less.
+            by: a column; rows with equal values stay together, whatever else is there.
+            stratify: a column; every part has its share of each class, to the row, and rows that are added may move others.
+            seed: another one gives other parts. Default: 0.
+            progress: a function that is called with the rows read, and all, where a column is looked at.
+
+        Returns:
+            A dataset for each part, by name.
+
+        Raises:
+            PlanError: for shares that do not add up to 1, and for `by` and `stratify` together.
+
+        Example:
+            parts = data.split({"train": 0.8, "val": 0.2}, stratify="label")
+            {name: len(part) for name, part in parts.items()} == {"train": 8, "val": 2}
+            train = parts["train"].shuffle(seed=0)
         """
         found = split_rows(self.root, parts, by, stratify, seed, progress)
         return {name: self._then(node) for name, node in found.items()}
@@ -654,11 +916,24 @@ class Dataset:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Dataset:
-        """Equally many rows of every class, to the row: balance("label").shuffle(seed=0).
+        """Equally many rows of every class, to the row.
 
-        mode "over": as many as the most frequent class has; a row comes as often as any other of its class, or once more, and each copy is
-        augmented anew. "under": as many as the rarest has, no row twice, chosen by `seed`. Copies lie apart in the order, and rows are then
-        read one by one. Raises PlanError for labels that are missing, or of no class.
+        Copies lie apart in the order, and rows are then read one by one.
+
+        Args:
+            column: the classes: a column, or an expression.
+            mode: "over", the default: as many as the most frequent class has; a row comes as often as any other of its class, or once more, and each copy is
+                augmented anew. "under": as many as the rarest has, no row twice, chosen by `seed`.
+            seed: which rows are chosen. Default: 0.
+            progress: a function that is called with the rows read, and all.
+
+        Raises:
+            PlanError: for labels that are missing, or of no class.
+
+        Example:
+            few = data.filter((ps.col("label") == 0) | (ps.col("x") < 4))  # five rows of class 0, two of class 1
+            len(few.balance("label")) == 10
+            len(few.balance("label", mode="under")) == 4
         """
         return self._then(balance_rows(self.root, column, mode, seed, progress))
 
@@ -672,10 +947,23 @@ class Dataset:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Dataset:
-        """`count` rows by chance: sample(10_000, weights="weight", replacement=True).shuffle(seed=0).
+        """Rows by chance, the same ones in every epoch.
 
-        weights: a column, or an array of one number above 0 for each row; without it all rows are alike. With replacement, a row comes as
-        often as its weight says, rounded up or down, and each copy is augmented anew; without, no row comes twice. The same rows in every epoch.
+        Args:
+            count: how many.
+            weights: a column, or an array of one number above 0 for each row. Default: all rows are alike.
+            replacement: True: a row comes as often as its weight says, rounded up or down, and each copy is augmented anew. False, the default: no row comes
+                twice.
+            seed: another one gives other rows. Default: 0.
+            progress: a function that is called with the rows read, and all.
+
+        Raises:
+            PlanError: for weights that are none, and for more rows than there are without replacement.
+
+        Example:
+            len(data.sample(3)) == 3
+            heavy = data.sample(20, weights=np.arange(10) + 1, replacement=True).shuffle(seed=0)
+            len(heavy) == 20
         """
         return self._then(sample_rows(self.root, count, weights, seed, progress, replacement=replacement))
 
@@ -687,9 +975,20 @@ class Dataset:
         descending: bool = False,
         progress: Progress | None = None,
     ) -> Dataset:
-        """All rows in the order of a column, equal ones as they were: sort("length") begins with the shortest, a curriculum.
+        """All rows in the order of a column, equal ones as they were: a curriculum.
 
         Rows are then read one by one. A `shuffle` after it mixes them again.
+
+        Args:
+            by: a column, or an expression.
+            descending: True begins with the largest. Default: with the smallest.
+            progress: a function that is called with the rows read, and all.
+
+        Raises:
+            PlanError: for a column that has no order.
+
+        Example:
+            data.sort(ps.col("tokens").len(), descending=True).head(3)["x"] == [9, 8, 7]
         """
         return self._then(sort_rows(self.root, by, progress, descending=descending))
 
@@ -704,12 +1003,24 @@ class Dataset:
         return resolve(self.root).rows
 
     def __getitem__(self, row: int) -> dict[str, Any]:
-        """One row to look at, as a dict: dataset[0]["label"]; dataset[-1] is the last one.
+        """One row to look at, as a dict. Each call makes one row in the calling thread; train with a Loader.
 
-        Rows are those of epoch 0, in its order, after all ops and functions; after `batch`, the rows of the first batch. Arrays and numbers are
-        NumPy's, text, bytes and lists Python's. Each call makes one row in the calling thread; train with a Loader.
-        Raises IndexError beyond the last row, PlanError for slices and names, and where rows only come one after the other (`filter` by a function,
-        `flat_map`, `pack`, streams): there, look at `head`.
+        Rows are those of epoch 0, in its order, after all ops and functions; after `batch`, the rows of the first batch.
+
+        Args:
+            row: its place in the epoch; -1 is the last one.
+
+        Returns:
+            The row's values by column: arrays and numbers as NumPy's, text, bytes and lists as Python's.
+
+        Raises:
+            IndexError: beyond the last row.
+            PlanError: for slices and names, and where rows only come one after the other (`filter` by a function, `flat_map`, `pack`, streams): there, look
+                at `head`.
+
+        Example:
+            data[3]["text"] == "row 3"
+            data[-1]["tokens"] == [*range(10)]
         """
         refuse_trainers()
         number = number_of(row)
@@ -732,18 +1043,36 @@ class Dataset:
                 yield from rows
 
     def head(self, n: int = 5) -> dict[str, Any]:
-        """The first `n` rows as columns, to look at: head(3)["label"]. All rows, if they are fewer.
+        """The first rows as columns, to look at.
 
-        They are made as for `dataset[i]`; columns are NumPy arrays with rows first, or Arrow arrays for bytes, text and lists. With `filter` by a function,
-        `flat_map` or `pack` they are the rows that come of the first epoch. No thread is left running. Raises PlanError where rows come once (a pipe, an
-        iterator without a function that makes it).
+        They are made as for `dataset[i]`. With `filter` by a function, `flat_map` or `pack` they are the rows that come of the first epoch. No thread is left
+        running.
+
+        Args:
+            n: how many; all rows, if they are fewer. Default: 5.
+
+        Returns:
+            NumPy arrays with rows first, or Arrow arrays for bytes, text and lists, by name.
+
+        Raises:
+            PlanError: where rows come once (a pipe, an iterator without a function that makes it).
+
+        Example:
+            data.head(3)["label"] == [0, 1, 0]
         """
         check_whole("head", MOST_ROWS, n=n)
         with FewRows(self.root) as rows:
             return dict[str, Any](rows.head(n))
 
     def show(self, n: int = 5) -> None:
-        """Prints the first `n` rows as a table with dtypes, shapes and shortened values; in a notebook, images as pictures."""
+        """Prints the first rows as a table with dtypes, shapes and shortened values; in a notebook, images are shown.
+
+        Args:
+            n: how many. Default: 5.
+
+        Example:
+            data.show(2)
+        """
         columns = self.head(n)
         table = RowsTable([row_of(columns, number) for number in range(length_of(columns))])
         ipython = sys.modules.get("IPython")
@@ -760,13 +1089,24 @@ class Dataset:
         column: str | None = None,
         progress: Progress | None = None,
     ) -> Dataset:
-        """Builds what `penstock index` does, for every source of this dataset, and returns the dataset: read("photos", …).index(jpeg=True).
+        """Builds what `penstock index` does, for every source of this dataset.
 
-        Shards, sizes and places of records are known already, since `read` looked for them. checksums: reads all files once and keeps a CRC-32C of every
-        64 KiB in the user's cache; reads compare them from then on. jpeg: keeps the places at which decoding can begin inside JPEGs, so that a random crop
-        is decoded without what lies above it. column: with jpeg, the column of images; default: the only one, or the first that holds images. progress: called
-        with what is done and what there is, for each part anew. What is there already is not built again.
-        Raises PlanError for data without files, and where no column holds images.
+        Shards, sizes and places of records are known already, since `read` looked for them. What is there already is not built again.
+
+        Args:
+            checksums: True reads all files once and keeps a CRC-32C of every 64 KiB in the user's cache; reads compare them from then on. Default: False.
+            jpeg: True keeps the places at which decoding can begin inside JPEGs, so that a random crop is decoded without what lies above it. Default: False.
+            column: with jpeg, the column of images. Default: the only one, or the first that holds images.
+            progress: a function that is called with what is done and what there is, for each part anew.
+
+        Returns:
+            This dataset.
+
+        Raises:
+            PlanError: for data without files, and where no column holds images.
+
+        Example:
+            photos = ps.read("photos").index(checksums=True, jpeg=True)
         """
         check_flags("index", checksums=checksums, jpeg=jpeg)
         check_progress("index", progress)
@@ -823,7 +1163,17 @@ class Dataset:
         return resolve(self.root).digest
 
     def explain(self, *, world_size: int | None = None) -> str:
-        """The plan before and after optimisation, its order and its stages, in words; `world_size`: as that many ranks run it."""
+        """The plan before and after optimisation, its order and its stages, in words.
+
+        Args:
+            world_size: as that many ranks run it. Default: as one does.
+
+        Returns:
+            Lines of text.
+
+        Example:
+            print(data.shuffle(seed=0).batch(4).explain(world_size=2))
+        """
         if world_size is not None:
             check_whole("explain", _MOST_RANKS, world_size=world_size)
         return printable_lines(explain(self.root, world_size))
@@ -833,9 +1183,20 @@ class Dataset:
     ) -> Simulation:
         """What training would ask of the files: requests and bytes of each node and epoch, and the memory that records take.
 
-        world_size: ranks, spread evenly over the nodes. cache: the limit of each node's cache, as for `cache_local`, empty at first;
-        then also what comes from it. By arithmetic alone: nothing is read.
-        Not counted: what is read ahead of the next epoch, and requests made again or twice.
+        By arithmetic alone: nothing is read. Not counted: what is read ahead of the next epoch, and requests made again or twice.
+
+        Args:
+            world_size: ranks, spread evenly over the nodes. Default: 1.
+            nodes: machines. Default: 1.
+            epochs: how many. Default: 1.
+            cache: the limit of each node's cache, as for `cache_local`, empty at first; then also what comes from it. Default: none.
+
+        Raises:
+            PlanError: where the ranks cannot share the work.
+
+        Example:
+            training = ps.read("photos").shuffle(seed=0).batch(8).simulate(world_size=2, epochs=2)
+            training.steps_per_epoch == 5
         """
         check_whole("simulate", _MOST_RANKS, world_size=world_size, nodes=nodes, epochs=epochs)
         limit = size_of(cache, "cache")

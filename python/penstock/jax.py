@@ -33,9 +33,19 @@ __all__ = ["CheckpointHandler", "CheckpointRestore", "CheckpointSave", "DatasetI
 
 
 class DatasetIterator:
-    """Batches of a loader, epoch after epoch: without an end, or up to the loader's `epochs`.
+    """Batches of a loader, epoch after epoch.
 
-    next(iterator) gives a batch; `get_state` and `set_state` are the loader's `state_dict` and `load_state_dict`.
+    Args:
+        loader: a `penstock.Loader`; with to="jax" its batches are JAX's arrays.
+        epochs: where it ends. Default: never.
+
+    Example:
+        import penstock.jax
+
+        batches = penstock.jax.DatasetIterator(ps.Loader(data.batch(4), to="jax"))
+        [len(next(batches)["x"]) for _ in range(4)] == [4, 4, 2, 4]
+        state = batches.get_state()
+        batches.set_state(state)
     """
 
     def __init__(self, loader: Loader[Any], *, epochs: int | None = None) -> None:
@@ -55,26 +65,68 @@ class DatasetIterator:
         raise StopIteration
 
     def get_state(self) -> dict[str, Any]:
-        """Where it stands: plain JSON."""
+        """Where it stands: the loader's `state_dict`.
+
+        Returns:
+            Plain JSON.
+        """
         return self.loader.state_dict()
 
     def set_state(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Goes on where the state, or those of all processes, was taken."""
+        """Continues where the state was taken: the loader's `load_state_dict`.
+
+        Args:
+            state: what `get_state` returned, or a list of what it returned on all processes.
+
+        Raises:
+            StateError: for a state of other data or another plan.
+        """
         self._pass = None
         self.loader.load_state_dict(state)
 
 
 class CheckpointHandler(_orbax.CheckpointHandler):  # type: ignore[misc]  # untyped
-    """Saves where a loader stands; each process writes a file of its own, and any number of processes restores from them."""
+    """Saves where a loader stands; each process writes a file of its own, and any number of processes restores from them.
+
+    Example:
+        from pathlib import Path
+
+        import orbax.checkpoint as ocp
+
+        import penstock.jax
+
+        loader = ps.Loader(data.batch(4))
+        with ocp.Checkpointer(penstock.jax.CheckpointHandler()) as checkpointer:
+            checkpointer.save(Path("position").absolute(), args=penstock.jax.CheckpointSave(loader))
+            checkpointer.restore(Path("position").absolute(), args=penstock.jax.CheckpointRestore(loader))
+    """
 
     def save(self, directory: Any, item: Any = None, args: CheckpointSave | None = None) -> None:
-        """Writes this process's state into the directory, which Orbax makes."""
+        """Writes this process's state into the directory, which Orbax makes.
+
+        Args:
+            directory: of this item of the checkpoint.
+            item: a `Loader` or a `DatasetIterator`, without `args`.
+            args: what holds it.
+        """
         index, count = _process()
         state = _loader(item if args is None else args.item).state_dict()
         Path(directory, f"process_{index}-of-{count}.json").write_text(json.dumps(state, indent=1))
 
     def restore(self, directory: Any, item: Any = None, args: CheckpointRestore | None = None) -> Any:
-        """Loads the states of all processes; returns the loader, or the iterator."""
+        """Loads the states of all processes.
+
+        Args:
+            directory: of this item of the checkpoint.
+            item: the `Loader` or `DatasetIterator` that continues there, without `args`.
+            args: what holds it.
+
+        Returns:
+            The loader, or the iterator.
+
+        Raises:
+            StateError: where the states of some processes are missing, or belong to other data or another plan.
+        """
         item = item if args is None else args.item
         files = sorted(Path(directory).glob("process_*-of-*.json"))
         if not files or len(files) != int(files[0].stem.rpartition("-")[2]):
@@ -92,7 +144,16 @@ class CheckpointHandler(_orbax.CheckpointHandler):  # type: ignore[misc]  # unty
 @_orbax.args.register_with_handler(CheckpointHandler, for_save=True)
 @dataclass
 class CheckpointSave(_orbax.args.CheckpointArgs):  # type: ignore[misc]
-    """For `CheckpointManager.save`: a `Loader` or a `DatasetIterator`."""
+    """For `CheckpointManager.save`.
+
+    Args:
+        item: a `Loader` or a `DatasetIterator`.
+
+    Example:
+        import penstock.jax
+
+        args = penstock.jax.CheckpointSave(ps.Loader(data.batch(4)))
+    """
 
     item: Loader[Any] | DatasetIterator
 
@@ -100,7 +161,16 @@ class CheckpointSave(_orbax.args.CheckpointArgs):  # type: ignore[misc]
 @_orbax.args.register_with_handler(CheckpointHandler, for_restore=True)
 @dataclass
 class CheckpointRestore(_orbax.args.CheckpointArgs):  # type: ignore[misc]
-    """For `CheckpointManager.restore`: the `Loader` or `DatasetIterator` that goes on there."""
+    """For `CheckpointManager.restore`.
+
+    Args:
+        item: the `Loader` or `DatasetIterator` that continues there.
+
+    Example:
+        import penstock.jax
+
+        args = penstock.jax.CheckpointRestore(ps.Loader(data.batch(4)))
+    """
 
     item: Loader[Any] | DatasetIterator
 

@@ -22,12 +22,25 @@ from penstock.resolve.resolved import resolve
 
 @options_by_name("write concat([…, …])")
 def concat(datasets: Iterable[Dataset], *, source: str | None = None) -> Dataset:
-    """The rows of several datasets, one after another: concat([first, second]).shuffle(seed=0).batch(256).
+    """The rows of several datasets, one after another.
 
-    Their columns must have the same names and types; a function or ops of each may come before. What comes after, `shuffle` say, takes
-    the rows of all. Datasets that are shuffled already stay one after another, each in its own order. The same
-    dataset twice gives its rows twice. source="source" adds an int32 column of that name: the number of the dataset that each row came
-    of. Raises PlanError where columns, class folders or verbs do not fit.
+    What comes after, `shuffle` say, takes the rows of all. Datasets that are shuffled already stay one after another, each in its own order. The same
+    dataset twice gives its rows twice.
+
+    Args:
+        datasets: a list of datasets whose columns have the same names and types; functions and ops of each may come before.
+        source: the name of an int32 column to add, the number of the dataset that each row came from. Default: none.
+
+    Returns:
+        A dataset with as many rows as all of them together.
+
+    Raises:
+        PlanError: where columns, class folders or verbs do not fit.
+
+    Example:
+        both = ps.concat([data, data.take(2)], source="from")
+        len(both.shuffle(seed=0)) == 12
+        both.head(12)["from"] == [0] * 10 + [1] * 2
     """
     node = Concat(inputs=_roots("concat", datasets))
     check_verb(node)
@@ -48,25 +61,34 @@ def mix(
     rows: int | None = None,
     source: str | None = None,
 ) -> Dataset:
-    """Rows of several datasets in turn, by weights: mix([web, code], weights=[0.7, 0.3]).shuffle(seed=0).batch(512).
+    """Rows of several datasets in turn, by weights.
 
-    The turn is arithmetic, not chance. Of the rows of a lane, however many, and of those of a step, each dataset gives as many as its weight says, less than
-    two more or fewer; with two datasets at most one. Weights need not sum to 1; without any they are equal.
+    The turn is arithmetic, not chance. Of the rows of a lane, however many, and of those of a step, each dataset gives as many as its weight says, less
+    than two more or fewer; with two datasets at most one. `shuffle` after it shuffles each dataset, before the mix. A dataset that begins again is
+    shuffled and augmented anew.
 
-    An epoch ends with the first dataset that has no row left, and none comes twice; with stop="all_exhausted" when all rows of all
-    datasets came, while the others begin again; with rows=… after so many rows, a whole number of batches, and each dataset goes on in the next epoch where it
-    was. A dataset that begins again is shuffled and augmented anew.
+    Lanes end together, so an epoch has some rows fewer a lane (or more, with "all_exhausted") than `len` says before there are lanes; `len` of the loader
+    is exact.
 
-    weights={0: [9, 1], 1000: [1, 1]} changes them by step, counted over epochs, each time for all that follows; so does `Loader.set_weights` in
-    mid-run. Both need rows=…: each dataset goes on where it was.
+    Args:
+        datasets: a list of datasets whose columns have the same names and types.
+        weights: a number for each dataset; they need not sum to 1. {0: [9, 1], 1000: [1, 1]} changes them at a step, counted over epochs, for all that
+            follows, and so does `Loader.set_weights` in mid-run; both need `rows`. Default: equal.
+        stop: when an epoch ends. "first_exhausted", the default: with the first dataset that has no row left, so that none comes twice.
+            "all_exhausted": when all rows of all datasets came, while the others begin again.
+        rows: the rows of an epoch, a whole number of batches; each dataset continues in the next epoch where it was. Default: as `stop` says.
+        source: the name of an int32 column to add, the number of the dataset that each row came from. Default: none.
 
-    Lanes end together, so an epoch has some rows fewer a lane (or more, with "all_exhausted") than `len` says before there are lanes; `len` of
-    the loader is exact.
+    Returns:
+        A dataset with the columns that all of them have.
 
-    source="source" adds an int32 column of that name: the number of the dataset that each row came of.
+    Raises:
+        PlanError: where weights, columns or verbs do not fit, or a dataset has fewer rows than a batch has lanes.
 
-    `shuffle` after it shuffles each dataset, before the mix. Columns must have the same names and types, as for `concat`. Raises PlanError where
-    weights, columns or verbs do not fit, or a dataset has fewer rows than a batch has lanes.
+    Example:
+        web, code = data, data.map(lambda batch: {**batch, "x": batch["x"] + 100})
+        mixed = ps.mix([web, code], weights=[0.75, 0.25], source="from").shuffle(seed=0).batch(4, lanes=1)
+        [sorted(batch["from"]) for batch in ps.Loader(mixed)][:2] == [[0, 0, 0, 1], [0, 0, 0, 1]]
     """
     roots = _roots("mix", datasets)
     shares, changes = read_weights(weights, len(roots))
@@ -78,21 +100,33 @@ def mix(
 
 @options_by_name("write zip([…, …])")
 def zip(datasets: Iterable[Dataset], *, on: str | None = None, strict: bool = True) -> Dataset:
-    """The rows of several datasets side by side, with the columns of all: zip([images, masks], on="stem").shuffle(seed=0).batch(256).
-
-    on="stem" pairs files by their names: images/cat/7.jpg and masks/cat/7.png are both "cat/7", the path below the folder that was read, without
-    extensions (of scan.nii.gz, too). on="id" pairs rows by a column of whole numbers, text or bytes that all have; it comes once, from the first dataset. A
-    dataset with a column "stem" is paired by that. Keys are looked at once, now, as those of `filter` by an expression, and what came out is kept
-    in the user's cache. Each key has one row in every dataset; with strict=False, rows whose key is not in all are left out.
-
-    Without `on`, row i of every dataset is one row, and rows must be equally many; strict=False cuts all datasets to the shortest. Of files whose
-    names differ a warning says so.
+    """The rows of several datasets side by side, with the columns of all.
 
     Functions and ops of each, `take`, `skip`, `every`, `filter` by an expression and `concat` may come before; `shuffle` and all that mixes rows come
     after, so that rows stay paired. The order, random numbers of what follows and `sample_ids` are those of the first dataset.
 
-    Raises PlanError where counts differ, a key is missing, comes twice or has no partner, a verb does not fit, or two datasets have a column of
-    one name: rename it, read(…, columns={"caption_id": "id"}).
+    Args:
+        datasets: a list of datasets; no two have a column of one name, but for the key.
+        on: what pairs rows. "stem" pairs files by their names: images/cat/7.jpg and masks/cat/7.png are both "cat/7", the path below the folder that was
+            read, without extensions (of scan.nii.gz, too). "id" pairs by a column of whole numbers, text or bytes that all have; it comes once, from the
+            first dataset. A dataset with a column "stem" is paired by that. Keys are read once, now, as those of `filter` by an expression, and what
+            came out is kept in the user's cache. Default: row i of every dataset is one row; a warning tells of files whose names differ.
+        strict: True, the default, refuses a key that is not in all datasets, or rows that are not equally many. False leaves out rows whose key is not
+            in all; without `on` it cuts all datasets to the shortest.
+
+    Returns:
+        A dataset with one row for each row of the first dataset that has its partners.
+
+    Raises:
+        PlanError: where counts differ, a key is missing, comes twice or has no partner, a verb does not fit, or two datasets have a column of one name:
+            rename it, read(…, columns={"caption_id": "id"}).
+
+    Example:
+        names = ps.from_arrays({"key": [2, 0, 1], "name": ["two", "zero", "one"]})
+        sizes = ps.from_arrays({"key": [0, 1, 2], "size": [10, 11, 12]})
+        pairs = ps.zip([names, sizes], on="key").head()
+        pairs["name"] == ["two", "zero", "one"]
+        pairs["size"] == [12, 10, 11]
     """
     roots = _roots("zip", datasets)
     check_flags("zip", strict=strict)

@@ -34,12 +34,25 @@ __all__ = ["PyDataset"]
 class PyDataset(_Base):  # type: ignore[misc]
     """A loader's batches for `fit`, `evaluate` and `predict`, with the back ends JAX, PyTorch and TensorFlow: each epoch is one pass, in the loader's order.
 
-    select: what the model gets of a batch, a dict of arrays by column name: inputs, `(inputs, targets)` or `(inputs, targets, sample_weights)`; without it, the dict.
+    Keras may look at the first batches before it trains; they come again in the pass. It counts steps once for a `fit`: after `load_state_dict` within an epoch,
+    the rest of that epoch is a `fit` of its own, else this raises StateError. A pass that `fit` did not finish is begun again by the next `fit`, unless the
+    loader was moved by `set_epoch` or `load_state_dict`.
 
-    Keras may look at the first batches before it trains; they come again in the pass. It counts steps once for a `fit`: after
-    `load_state_dict` within an epoch, the rest of that epoch is a `fit` of its own, else this raises StateError. A pass that `fit` did not finish is
-    begun again by the next `fit`, unless the loader was moved by `set_epoch` or `load_state_dict`. PlanError for what is no loader; DataError for a batch
-    that has no arrays.
+    Args:
+        loader: a `penstock.Loader`.
+        select: what the model gets of a batch, a dict of arrays by column name: inputs, `(inputs, targets)` or `(inputs, targets, sample_weights)`. Default:
+            the dict.
+
+    Raises:
+        PlanError: for what is no loader.
+        DataError: while Keras iterates, for a batch that has no arrays.
+        StateError: while Keras iterates, where it counts other steps than a pass has.
+
+    Example:
+        import penstock.keras
+
+        batches = penstock.keras.PyDataset(ps.Loader(data.batch(4)), lambda batch: (batch["x"], batch["label"]))
+        len(batches) == 3
     """
 
     def __init__(self, loader: Loader[Any], select: Callable[[Any], Any] | None = None) -> None:

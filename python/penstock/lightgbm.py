@@ -28,7 +28,18 @@ __all__ = ["Sequence", "dataset"]
 
 
 class Sequence(_lightgbm.Sequence):  # type: ignore[misc]  # its type is not known without the library
-    """The rows of a loader's epoch 0, of which LightGBM takes samples first and then all, in order. One batch is held."""
+    """The rows of a loader's epoch 0, of which LightGBM takes samples first and then all, in order. One batch is held.
+
+    Args:
+        loader: a `penstock.Loader`.
+        features: the names of columns of numbers.
+
+    Example:
+        import penstock.lightgbm
+
+        rows = penstock.lightgbm.Sequence(ps.Loader(data.batch(4)), ["x", "label"])
+        rows[3] == [3, 1]
+    """
 
     def __init__(self, loader: Loader[Any], features: Names[str]) -> None:
         self._loader, self._features, self.batch_size = loader, features, loader.batch_size
@@ -61,9 +72,25 @@ def dataset(
     features: Names[str] | None = None,
     **options: Any,
 ) -> Any:
-    """A lightgbm.Dataset of a loader's epoch 0. label, weight: names of columns, which are read in a pass of their own.
+    """A lightgbm.Dataset of a loader's epoch 0.
 
-    features: those of the other columns, all by default. options: as of lightgbm.Dataset.
+    Args:
+        loader: a `penstock.Loader`.
+        label: the name of a column, which is read in a pass of its own.
+        weight: the name of a column, which is read in a pass of its own. Default: none.
+        features: the names of columns of numbers. Default: all others.
+        **options: as of lightgbm.Dataset.
+
+    Returns:
+        A lightgbm.Dataset, which reads its rows when LightGBM asks for them.
+
+    Raises:
+        PlanError: for what is no loader, and for features that are no numbers.
+
+    Example:
+        import penstock.lightgbm
+
+        rows = penstock.lightgbm.dataset(ps.Loader(data.select("x", "label").batch(4)), label="label")
     """
     if not isinstance(loader, Loader):
         raise PlanError(f"penstock.lightgbm.dataset takes a Loader, and not {type(loader).__name__}")

@@ -69,17 +69,37 @@ def read(
 ) -> Dataset:
     """Opens files as they are: a folder, a glob, one file, numbered files ("train-{000..099}.tar"), or a list of these.
 
-    `storage` reads from elsewhere than the paths' scheme says: an obstore store, a pyarrow.fs or fsspec file system. The
-    format is found by suffix, then by content; `format` forces it, by name or as a format of your own. `columns` selects, renames ({"image":
-    "image/encoded"}) and, with `penstock.Column`, types what is read; `...` among them stands for all others, as they are. `nulls` says what
-    nulls become: "error" where one is read; "nan", floats with NaN of numbers; "mask", 0 and a column `<name>_valid`; "arrow", Arrow arrays
-    with nulls. Text and lists keep Arrow's nulls with the last three. `verify=False` skips checksums: those of records, and those that
-    `penstock index --checksums` made. `exclude` names quarantine files (see `Loader`): the bad samples in them are left out, and `len` is
-    without them. A list of files from a server may name files of that server, and of the places that
-    `trust` names: trust=["s3://other-bucket/", "/data/"]. Redirects to other hosts get credentials if `trusted_hosts` names these:
-    trusted_hosts=["target-*.cluster:51081"].
-    Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
-    Raises SourceError if there is nothing to read, PlanError for a column that is not there.
+    Args:
+        where: a path or URL, or a list of them.
+        format: the name of a format, or one of your own. Default: found by suffix, then by content.
+        columns: selects (a list of names), renames ({"image": "image/encoded"}) and, with `penstock.Column`, types what is read; `...` among them stands
+            for all others, as they are. Default: all columns.
+        nulls: what nulls become. "error", the default, where one is read; "nan", floats with NaN of numbers; "mask", 0 and a column `<name>_valid`;
+            "arrow", Arrow arrays with nulls. Text and lists keep Arrow's nulls with the last three.
+        storage: reads from elsewhere than the paths' scheme says: an obstore store, a pyarrow.fs or fsspec file system, with the credentials it was made
+            with. Default: by scheme, with the credentials of the environment.
+        verify: False skips checksums: those of records, and those that `penstock index --checksums` made. Default: True.
+        limits: the most that a record or shard may need. Default: `penstock.Limits()`.
+        progress: a function that is called with what is done, and what there is to do.
+        exclude: quarantine files (see `Loader`): the bad samples in them are left out, and `len` is without them.
+        trust: the places that a list of files from a server may name, besides files of that server: ["s3://other-bucket/", "/data/"].
+        trusted_hosts: the hosts that receive credentials when a request is redirected to them: ["target-*.cluster:51081"]. Default: the same host alone.
+        **own: the format's own options (docs/formats.md lists them), for example `window=2049` for token files.
+
+    Returns:
+        A dataset of one row for each record, with the columns that its `spec` tells.
+
+    Raises:
+        SourceError: if there is nothing to read.
+        PlanError: for a column that is not there, and for an option that the format does not have.
+        StorageError: where a store cannot be reached.
+        DataError: where files are damaged so that they cannot be opened.
+
+    Example:
+        photos = ps.read("photos")
+        len(photos) == 40
+        photos.classes == ("cats", "dogs")
+        tables = ps.read("examples.tfrecord", columns={"features": "x", "label": "y"}, nulls="mask")
     """
     spare_addresses()
     if isinstance(where, Mapping) or hasattr(where, "columns"):  # their names would be taken for paths
@@ -179,11 +199,23 @@ def _locate(
 def from_arrays(columns: Any, *, nulls: Nulls = "error") -> Dataset:
     """What is in memory already: a dict of columns, rows first, all of one length; a frame or table; a list of dicts.
 
-    from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))}), from_arrays([{"x": 1, "text": "a"}, {"x": 2, "text": "b"}]).
-    Columns are NumPy arrays, torch tensors on the CPU, Arrow arrays, pandas and Polars columns, or lists; frames are those of pandas and
-    Polars, pyarrow.Table, and what offers Arrow's stream of columns. Times become int64 in the unit of their type, categories their
-    values, lists of differing length ragged columns. pandas' row numbers are left out. `nulls` says what missing values (None, NaT, pandas.NA, nulls,
-    what a masked array masks) become, as for `read`; with "error", the first column that has some is a PlanError.
+    Times become int64 in the unit of their type, categories their values, lists of differing length ragged columns. pandas' row numbers are left out.
+
+    Args:
+        columns: NumPy arrays, torch tensors on the CPU, Arrow arrays, pandas and Polars columns, or lists, by name; a frame of pandas or Polars, a
+            pyarrow.Table, or what offers Arrow's stream of columns; or a dict for each row.
+        nulls: what missing values (None, NaT, pandas.NA, nulls, what a masked array masks) become, as for `read`. Default: the first column that has some
+            is a PlanError.
+
+    Returns:
+        A dataset of the rows.
+
+    Raises:
+        PlanError: for columns of different lengths, of types that no batch can hold, or with missing values.
+
+    Example:
+        ps.from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))})[4]["x"] == 4
+        ps.from_arrays([{"x": 1, "text": "a"}, {"x": 2, "text": "b"}]).head()["text"] == ["a", "b"]
     """
     check_nulls("from_arrays", nulls)
     return of_source(with_nulls(open_arrays(columns, nulls), nulls, None), "memory", None)
@@ -194,13 +226,33 @@ def from_dataset(
 ) -> Dataset:
     """A map-style object, as PyTorch's datasets are: anything with `__getitem__` and `__len__`.
 
-    Items are dicts, tuples or single values (`penstock.inputs.items` has the table); `columns` names the places of tuples
-    ("image", "label"), or selects, renames and types as for `read`. Where there is a `__getitems__(list of numbers)`, it is
-    called once a batch; let it return a dict of arrays to do no work per item.
+    Items are dicts, tuples or single values (`penstock.inputs.items` has the table). Where there is a `__getitems__(list of numbers)`, it is called once a
+    batch; let it return a dict of arrays to do no work per item. Exceptions of the object keep their traceback and name the sample.
 
-    Items are requested on a thread of the pipeline, one call at a time; `threads` above 1 says that the object allows several
-    at once. name, version: what identifies the data to a saved state, besides its length and columns; the object's type
-    unless given. Exceptions of the object keep their traceback and name the sample.
+    Args:
+        data: the object.
+        columns: names the places of tuples ("image", "label"), or selects, renames and types as for `read`.
+        name: with `version`, what identifies the data to a saved state, besides its length and columns. Default: the object's type.
+        version: changes with the data. Default: "".
+        threads: calls at once; above 1 says that the object allows several. Default: 1, on a thread of the pipeline.
+
+    Returns:
+        A dataset of one row for each item.
+
+    Raises:
+        PlanError: for what has no length or no items by number, and for columns that no batch can hold.
+        SourceError: for no items.
+
+    Example:
+        class Squares:
+            def __len__(self):
+                return 10
+
+            def __getitem__(self, number):
+                return number, number**2
+
+        squares = ps.from_dataset(Squares(), columns=["n", "square"], version="1")
+        squares[3]["square"] == 9
     """
     _check_unopened("from_dataset", data)
     check_columns(columns)
@@ -222,18 +274,43 @@ def from_iterable(
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Items of an iterable, or of a generator function, which is called with `arguments`; items as for `from_dataset`.
+    """Items of an iterable, or of a generator function; items as for `from_dataset`.
 
-    With spool=True they are drawn once, now, into the user's cache, and from then on everything works: shuffle, resume at
-    no cost, any number of ranks. They are kept under `name` and `version`, or else under a digest of the function's code
-    and arguments, so that other processes and days find them; iterables without a name are kept for this process only.
+    With spool=True they are drawn once, now, into the user's cache, and from then on everything works: shuffle, resume at no cost, any number of ranks.
+    They are kept under `name` and `version`, or else under a digest of the function's code and arguments, so that other processes and days find them;
+    iterables without a name are kept for this process only.
 
-    With spool=False nothing is kept: `samples` (or a length) is needed, each rank draws all items, and an epoch makes a new iterator.
-    `shuffle(window=…)` mixes items within windows as they come. Resuming draws what comes before again, unless the function has a parameter
-    `start`; an iterator instead of a function cannot be resumed (StateError).
+    With spool=False nothing is kept: each rank draws all items, and an epoch makes a new iterator. `shuffle(window=…)` mixes items within windows as they
+    come. Resuming draws what comes before again, unless the function has a parameter `start`; an iterator instead of a function cannot be resumed.
 
-    Raises PlanError for what cannot work, DataError where items differ or their number is not `samples`. Exceptions of the
-    generator keep their traceback and name the sample.
+    Exceptions of the generator keep their traceback and name the sample.
+
+    Args:
+        make: a function that returns an iterable, or an iterable.
+        arguments: what the function is called with, by name.
+        samples: how many items there are; needed with spool=False, unless the iterable has a length.
+        spool: whether items are kept. Default: True.
+        columns: names, selects, renames and types, as for `from_dataset`.
+        name: what the items are kept under, and what identifies them to a saved state.
+        version: changes with the items. Default: "".
+        limits: the most that an item may need. Default: `penstock.Limits()`.
+        progress: a function that is called with items drawn, and items in all.
+
+    Returns:
+        A dataset of one row for each item.
+
+    Raises:
+        PlanError: for what cannot work.
+        DataError: where items differ or their number is not `samples`.
+        StateError: from a Loader that resumes an iterator.
+
+    Example:
+        def squares(most):
+            for number in range(most):
+                yield {"n": number, "square": number**2}
+
+        data = ps.from_iterable(squares, arguments={"most": 100}).shuffle(seed=0)
+        len(data) == 100
     """
     _check_unopened("from_iterable", make)
     check_columns(columns)
@@ -264,15 +341,32 @@ def read_stream(
     limits: Limits = DEFAULT_LIMITS,
     **own: Any,
 ) -> Dataset:
-    """Records out of a named pipe (FIFO), as SageMaker's Pipe mode gives them, or of standard input ("-").
+    """Records out of a named pipe (FIFO), as SageMaker's Pipe mode gives them, or of standard input.
 
-    `{epoch}` in the path stands for the number of the pass, from 0: read_stream("/opt/ml/input/data/train_{epoch}",
-    format="recordio", samples=1_281_167). Without it, the same pipe is opened anew for every epoch. format: "tfrecord",
-    "recordio", "text" or "jsonl"; its own options as for `read`. samples: records of an epoch; fewer or more are an error.
+    A pipe comes once and in one order: `shuffle(window=…)` mixes records within windows as they come, every rank draws all records and keeps its own, and a
+    resumed epoch draws the records before again, from the pipe of the first pass. Waits for the first records.
 
-    A pipe comes once and in one order: `shuffle(window=…)` mixes records within windows as they come, every rank draws all records and keeps
-    its own, and a resumed epoch draws the records before again, from the pipe of the first pass. Waits for the first records. Raises SourceError for a pipe that
-    is not there or empty, DataError for damaged records and for a stream that ends inside of one.
+    Args:
+        path: the pipe, or "-" for standard input. `{epoch}` in it stands for the number of the pass, from 0; without it, the same pipe is opened anew for
+            every epoch.
+        format: "tfrecord", "recordio", "text" or "jsonl".
+        samples: records of an epoch; fewer or more are an error.
+        columns: selects, renames and types, as for `read`.
+        nulls: what nulls become, as for `read`. Default: an error.
+        verify: False skips the records' checksums. Default: True.
+        limits: the most that a record may need. Default: `penstock.Limits()`.
+        **own: the format's own options, as for `read`.
+
+    Returns:
+        A dataset of `samples` rows.
+
+    Raises:
+        SourceError: for a pipe that is not there or empty.
+        DataError: for damaged records, and for a stream that ends inside of one.
+
+    Example:
+        def training_data():
+            return ps.read_stream("/opt/ml/input/data/train_{epoch}", format="recordio", samples=1_281_167)
     """
     path = path_of("read_stream", path)
     check_columns(columns)
@@ -299,16 +393,38 @@ def read_sql(
 ) -> Dataset:
     """The result of a SQL query, as Arrow tables: PostgreSQL, SQLite, DuckDB or Flight SQL, by the URI's scheme.
 
-    partition: a column of the result by whose order the rows are numbered (integers, text, dates or timestamps; indexed, unique
-    and never null). The rows are then read by ranges of it: in parallel, in any order, from all ranks, each row once,
-    out of one snapshot where the database has them. Equal keys are refused, or with ties=True ordered by all other columns.
-    Without `partition` the result is drawn once and kept for this process.
+    A saved state knows the data by the number of rows and by a key every few hundred rows. Only what is requested leaves the server.
 
-    A saved state knows the data by the number of rows and by a key every few hundred rows; `checksum` reads all rows once to know
-    their values too. `columns` selects, renames and types, and `nulls` says what NULL becomes, as for `read`; only what is requested leaves the server.
+    Args:
+        uri: the database. Passwords belong in the environment (PGPASSWORD, ~/.pgpass), and are never shown if they are part of the URI.
+        query: one SELECT.
+        partition: a column of the result by whose order the rows are numbered (integers, text, dates or timestamps; indexed, unique and never null). The
+            rows are then read by ranges of it: in parallel, in any order, from all ranks, each row once, out of one snapshot where the database has them.
+            Default: the result is drawn once and kept for this process.
+        columns: selects, renames and types, as for `read`.
+        nulls: what NULL becomes, as for `read`. Default: an error.
+        ties: True orders equal keys by all other columns. Default: they are refused.
+        checksum: True reads all rows once, so that a saved state knows their values too. Default: False.
+        connections: at once, at most. Default: 4.
+        limits: the most that a row may need. Default: `penstock.Limits()`.
+        progress: a function that is called with rows done, and rows in all.
 
-    read_sql("postgresql://user@host/base", "SELECT id, text FROM articles WHERE year > 2000", partition="id"); passwords
-    belong in the environment (PGPASSWORD, ~/.pgpass), and are never shown if they are part of the URI.
+    Returns:
+        A dataset of one row for each row of the result.
+
+    Raises:
+        PlanError: for a URI or a query that cannot work, and for keys that are null or equal.
+        SourceError: for a result without rows, and a file or package that is not there.
+        DataError: where the database cannot be reached any more, or its rows were changed meanwhile.
+
+    Example:
+        import sqlite3
+
+        with sqlite3.connect("articles.db") as database:
+            database.execute("CREATE TABLE articles (id INTEGER PRIMARY KEY, text TEXT NOT NULL)")
+            database.executemany("INSERT INTO articles VALUES (?, ?)", [(n, f"text {n}") for n in range(20)])
+        articles = ps.read_sql("sqlite:///articles.db", "SELECT id, text FROM articles WHERE id >= 10", partition="id")
+        len(articles) == 10
     """
     check_columns(columns)
     check_nulls("read_sql", nulls)

@@ -35,15 +35,29 @@ Batch: TypeAlias = dict[str, Any]
 def as_dataset(loader: Loader[Any], select: Callable[[Batch], Any] | None = None) -> Any:
     """A `tf.data.Dataset` of a loader's batches: iterating it once is one pass, the rest of an epoch after a resume, as with the loader itself.
 
-    select: what the model gets of a batch, a dict of tensors by column name, in TensorFlow's structures: `lambda batch: (batch["image"], batch["label"])`.
-
-    Arrays become tensors without a copy, where TensorFlow takes their memory. Text becomes `tf.string`, lists of numbers `tf.RaggedTensor`. `element_spec` has the
-    columns' dtypes and shapes, with None for rows, which the last batch may have fewer of. Shapes come from the first batch, which is made when this is called.
+    Arrays become tensors without a copy, where TensorFlow takes their memory. Text becomes `tf.string`, lists of numbers `tf.RaggedTensor`. Shapes come from the
+    first batch, which is made when this is called.
 
     Its cardinality is that of an epoch, and unknown where the loader stands within one: a first pass that is shorter than the others is one `fit` of its own.
+    Only one iterator at a time continues: a second one begins a new pass of the loader, and the first raises.
 
-    Only one iterator at a time goes on: a second one begins a new pass of the loader, and the first raises. PlanError for a loader that does not give dicts of
-    NumPy arrays; DataError, in `tf.errors.UnknownError`, for a batch that has other columns, dtypes or shapes than the first.
+    Args:
+        loader: a `penstock.Loader` whose batches are dicts of NumPy arrays.
+        select: what the model gets of a batch, a dict of tensors by column name, in TensorFlow's structures. Default: the dict.
+
+    Returns:
+        The dataset; its `element_spec` has the columns' dtypes and shapes, with None for rows, which the last batch may have fewer of.
+
+    Raises:
+        PlanError: for a loader that does not give dicts of NumPy arrays.
+        DataError: in `tf.errors.UnknownError`, for a batch that has other columns, dtypes or shapes than the first.
+
+    Example:
+        import penstock.tensorflow
+
+        loader = ps.Loader(data.select("x", "label").batch(4))
+        batches = penstock.tensorflow.as_dataset(loader, lambda batch: (batch["x"], batch["label"]))
+        [len(x) for x, label in batches] == [4, 4, 2]
     """
     if not isinstance(loader, Loader):
         raise PlanError(f"as_dataset: {quoted(loader)} is no loader; pass a penstock.Loader")

@@ -24,9 +24,26 @@ __all__ = ["DataIter"]
 
 
 class DataIter(_xgboost.DataIter):  # type: ignore[misc]  # its type is not known without the library
-    """For xgboost.QuantileDMatrix and ExtMemQuantileDMatrix. They go over the data several times: each time the same epoch, of one `loader`.
+    """For xgboost.QuantileDMatrix and ExtMemQuantileDMatrix. They go over the data several times: each time the same epoch, of one loader.
 
-    label, weight: names of columns; features: those of the others, all by default. cache_prefix, and more: as of xgboost.DataIter.
+    Args:
+        loader: a `penstock.Loader`.
+        label: the name of a column. Default: none.
+        weight: the name of a column. Default: none.
+        features: the names of columns of numbers. Default: all others.
+        cache_prefix: as of xgboost.DataIter.
+        **options: as of xgboost.DataIter.
+
+    Raises:
+        PlanError: for what is no loader, and while XGBoost iterates, for features that are no numbers.
+
+    Example:
+        import xgboost
+
+        import penstock.xgboost
+
+        rows = penstock.xgboost.DataIter(ps.Loader(data.select("x", "label").batch(4)), label="label")
+        xgboost.QuantileDMatrix(rows).num_row() == 10
     """
 
     def __init__(
@@ -47,7 +64,14 @@ class DataIter(_xgboost.DataIter):  # type: ignore[misc]  # its type is not know
         super().__init__(cache_prefix=cache_prefix, **options)
 
     def next(self, input_data: Any) -> bool:
-        """Gives XGBoost a batch; whether there was one."""
+        """Gives XGBoost a batch.
+
+        Args:
+            input_data: XGBoost's function, which takes data, label and weight.
+
+        Returns:
+            Whether there was a batch.
+        """
         if self._batches is None:
             self._batches = iter(self.loader)
         batch = next(self._batches, None)

@@ -260,7 +260,7 @@ def test_resuming_starts_where_the_function_can() -> None:
     ("samples", "message"),
     [
         (70, "the stream ended after 61 samples, and there should be 70; pass samples=61"),
-        (60, "goes on after the 60 samples"),
+        (60, "continues after the 60 samples"),
     ],
 )
 def test_streams_of_another_length_are_an_error(samples: int, message: str) -> None:

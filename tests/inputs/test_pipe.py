@@ -143,7 +143,7 @@ def test_damaged_frames_name_their_record(sent: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("samples", "told"), [(120, "ended after 100 records.*samples=100"), (80, "goes on after the 80")]
+    ("samples", "told"), [(120, "ended after 100 records.*samples=100"), (80, "continues after the 80")]
 )
 def test_another_number_of_records_is_an_error(sent: Callable[..., str], samples: int, told: str) -> None:
     loader = ps.Loader(ps.read_stream(sent(lines(100)), format="text", samples=samples).batch(10))

@@ -235,7 +235,7 @@ def test_epochs_end_as_asked() -> None:
     assert {*range(10, 110)} <= every.keys()
     assert all(8 <= every[one] <= 12 for one in range(10))
     on = [one for number in range(10) for one in epoch(mixed(Stop.ROWS, 20), number) if one >= 10]
-    assert sorted(on) == [*range(10, 110)], "each epoch goes on where the one before ended"
+    assert sorted(on) == [*range(10, 110)], "each epoch continues where the one before ended"
     assert mixed_rows((1, 1), (10, 100), Stop.FIRST, None) in range(20, 23)
 
 

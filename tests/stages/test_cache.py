@@ -350,7 +350,7 @@ def test_a_full_disk_is_said_and_training_goes_on(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", code], cwd=TESTS, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == digest(plain(), 2)
     assert "cache(): no more rows are kept" in ran.stderr
-    assert "training goes on" in ran.stderr
+    assert "training continues" in ran.stderr
     assert digest(dataset(str(tmp_path / "kept")), 2) == digest(plain(), 2)
 
 

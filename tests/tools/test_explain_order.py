@@ -11,7 +11,7 @@ import pytest
 
 import penstock as ps
 
-GOES_ON = "every epoch goes on where the one before ended"
+GOES_ON = "every epoch continues where the one before ended"
 
 
 def numbers(rows: int = 120, first: int = 0) -> ps.Dataset:

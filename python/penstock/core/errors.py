@@ -19,32 +19,75 @@ from penstock.core.quoted import in_bounds, printable
 
 
 class PenstockError(Exception):
-    """Every error that Penstock raises on purpose. Names in its text never reach a terminal raw."""
+    """Every error that Penstock raises on purpose. Names in its text never reach a terminal raw.
+
+    Example:
+        try:
+            ps.read("nothing/here")
+        except ps.PenstockError as error:
+            print(error)
+    """
 
     def __str__(self) -> str:
         return in_bounds(printable(super().__str__()))
 
 
 class PlanError(PenstockError, ValueError):
-    """The chain of verbs, or a Loader's arguments, cannot work."""
+    """The chain of verbs, or a Loader's arguments, cannot work. Also a ValueError.
+
+    Example:
+        try:
+            data.select("picture")
+        except ps.PlanError as error:
+            print(error)
+    """
 
 
 class SourceError(PenstockError, FileNotFoundError):
-    """There is nothing to read: a missing path, a glob without match, an empty dataset, an unknown format."""
+    """There is nothing to read: a missing path, a glob without match, an empty dataset, an unknown format. Also a FileNotFoundError.
+
+    Example:
+        try:
+            ps.read("missing-*.parquet")
+        except ps.SourceError as error:
+            print(error)
+    """
 
     def __str__(self) -> str:
         return in_bounds(printable(str(self.args[0]))) if self.args else ""
 
 
 class StorageError(PenstockError, OSError):
-    """A store cannot be reached, refuses, or does not answer in time."""
+    """A store cannot be reached, refuses, or does not answer in time. Also an OSError.
+
+    Example:
+        def read_patiently(url):
+            try:
+                return ps.read(url)
+            except ps.StorageError as error:
+                print(f"try again later: {error}")
+    """
 
 
 class DataError(PenstockError, ValueError):
-    """A record or shard is damaged, hostile, or not of the shape that the plan expects.
+    """A record or shard is damaged, hostile, or not of the shape that the plan expects. Also a ValueError.
 
-    Where one row is to blame, its parts are attributes: where ("b.jsonl, record 2"), sample (its id), found, do; row is its place among
-    those that were worked on with it, and more are the errors of others of these, if they were looked at.
+    Attributes:
+        where: the place of the row to blame, "b.jsonl, record 2"; "" where no single row is.
+        sample: the row's id, or None.
+        row: its place among those that were worked on with it, or None.
+        more: the errors of others of these, if they were looked at.
+        found: what is wrong.
+        do: what to do about it.
+
+    Example:
+        with open("broken.jsonl", "w") as file:
+            print('{"a": 1}', file=file)
+            print('{"a": }', file=file)
+        try:
+            [*ps.Loader(ps.read("broken.jsonl").batch(2))]
+        except ps.DataError as error:
+            print(error)
     """
 
     where: str = ""
@@ -64,17 +107,45 @@ class DataError(PenstockError, ValueError):
 
 
 class StateError(PenstockError, ValueError):
-    """A saved state belongs to other data or to another plan."""
+    """A saved state belongs to other data or to another plan. Also a ValueError.
+
+    Example:
+        state = ps.Loader(data.batch(2)).state_dict()
+        try:
+            ps.Loader(data.take(4).batch(2)).load_state_dict(state)
+        except ps.StateError as error:
+            print(error)
+    """
 
 
 class ProcessError(PenstockError, RuntimeError):
-    """Used where it cannot work: in a forked child, or after close."""
+    """Used where it cannot work: in a forked child, or after close. Also a RuntimeError.
+
+    Example:
+        loader = ps.Loader(data.batch(2))
+        loader.close()
+        try:
+            next(iter(loader))
+        except ps.ProcessError as error:
+            print(error)
+    """
 
 
 class RowError(PenstockError):
-    """A kernel's error in one row of a batch; the engine turns it into a DataError that names file and record.
+    """A kernel's or a format's error in one row of a batch; the engine turns it into a DataError that names file and record.
 
-    every: the errors of all rows that failed, if the others were made all the same.
+    Args:
+        row: the row's place among those that were given.
+        found: what is wrong.
+        do: what to do about it.
+
+    Attributes:
+        every: the errors of all rows that failed, if the others were made all the same.
+
+    Example:
+        from penstock.source import RowError
+
+        str(RowError(3, "-300 degrees", "measure again")) == "row 3: -300 degrees; measure again"
     """
 
     every: Sequence[RowError] = ()

@@ -37,7 +37,7 @@ def hold_as_int(node: Any, *names: str) -> None:
 
 
 def is_one_of(value: Any, choices: Sequence[str]) -> bool:
-    """Whether a value is one of these words; an array, which has no truth, is none."""
+    """Whether a value is one of these words; arrays are rejected."""
     return isinstance(value, str) and value in choices
 
 

@@ -18,14 +18,23 @@ _MOST = 1 << 62
 class Limits:
     """The most that a record or shard may need, checked before anything is allocated.
 
-    record_bytes: encoded size of one record.
-    pixels: width × height of one image, before any crop.
-    image_bytes: one image decoded, as its file stores the pixels (baseline JPEGs are never held whole); also what resizing it holds besides.
-    unpacked_bytes: size of one shard after decompression.
-    ratio: decompressed size over compressed size of one shard (only checked above 1 MiB), and of one image (above 256 MiB).
-    values: values of one feature in one record.
-
     Each is a whole number from 1 on; what is more than 64 bits count is the same as no limit.
+
+    Args:
+        record_bytes: encoded size of one record. Default: 1 GiB.
+        pixels: width × height of one image, before any crop. Default: 2²⁸.
+        image_bytes: one image decoded, as its file stores the pixels (baseline JPEGs are never held whole); also what resizing it holds besides.
+            Default: 1 GiB.
+        unpacked_bytes: size of one shard after decompression. Default: 256 GiB.
+        ratio: decompressed size over compressed size of one shard (only checked above 1 MiB), and of one image (above 256 MiB). Default: 1,100.
+        values: values of one feature in one record. Default: 2²⁸.
+
+    Raises:
+        PlanError: for anything but whole numbers from 1 on.
+
+    Example:
+        limits = ps.Limits(pixels=100_000_000, record_bytes=64 << 20)
+        len(ps.read("photos", limits=limits)) == 40
     """
 
     record_bytes: int = 1 << 30

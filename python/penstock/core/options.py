@@ -24,9 +24,21 @@ _LONGEST_DEFAULT = 1 << 16
 class Column:
     """How one feature of a record becomes a column. What is None is inferred from the first records.
 
-    feature: the name in the file. dtype, shape: as in `Field`; shape (None,) makes it ragged. default: the value for a record
-    that lacks the feature, and for null. nulls: what nulls of this column become, "error", "nan", "mask" or "arrow", as `penstock.read` says it of all
-    columns; the column is then made for them even if the data shows none.
+    Args:
+        feature: the name in the file.
+        dtype: a NumPy name ("uint8", "float32", …), "bfloat16", "bytes" or "string".
+        shape: of one row: () is one value, (3,) three, (None,) any number.
+        default: the value for a record that lacks the feature, and for null.
+        nulls: what nulls of this column become, "error", "nan", "mask" or "arrow", as `penstock.read` says it of all columns; the column is then made
+            for them even if the data shows none.
+
+    Raises:
+        PlanError: for arguments that are none of these, and for both `default` and `nulls`.
+
+    Example:
+        label = ps.Column(feature="y", dtype="int32", shape=(), default=-1)  # a record without y gets -1
+        rows = ps.read("examples.tfrecord", columns={"features": "x", "label": label})
+        rows.spec["label"].dtype == "int32"
     """
 
     feature: str

@@ -29,9 +29,15 @@ Ids: TypeAlias = npt.NDArray[np.int64]
 class Field:
     """The description of one column.
 
-    dtype: a NumPy name ("uint8", "float32", "int64", …), "bfloat16", "bytes" or "string".
-    shape: of one row; () is a scalar; None marks an axis whose length varies from row to row. nullable: whether rows, or values in
-    lists, may be missing; such a column is an Arrow array, also of numbers.
+    Args:
+        dtype: a NumPy name ("uint8", "float32", "int64", …), "bfloat16", "bytes" or "string".
+        shape: of one row; () is a scalar; None marks an axis whose length varies from row to row. Default: ().
+        nullable: whether rows, or values in lists, may be missing; such a column is an Arrow array, also of numbers. Default: False.
+
+    Example:
+        from penstock.source import Field
+
+        data.spec["tokens"] == Field("int64", (None,))
     """
 
     dtype: str
@@ -147,8 +153,19 @@ def is_bytes(kind: pa.DataType) -> bool:
 class Spans:
     """The bytes of each row as offsets into buffers that were read before; nothing is copied.
 
-    buffers: uint8 arrays; which, offset, length: int64 arrays of one entry a row, so that row i is
-    `buffers[which[i]][offset[i] : offset[i] + length[i]]`.
+    Row i is `buffers[which[i]][offset[i] : offset[i] + length[i]]`.
+
+    Args:
+        buffers: uint8 arrays.
+        which: int64, one entry a row: the number of its buffer.
+        offset: int64, one entry a row: its first byte there.
+        length: int64, one entry a row: its bytes.
+
+    Example:
+        from penstock.source import Spans
+
+        words = Spans((np.frombuffer(b"onetwo", np.uint8),), np.array([0, 0]), np.array([3, 0]), np.array([3, 3]))
+        [words[0], words[1]] == [b"two", b"one"]
     """
 
     buffers: tuple[Bytes, ...]

@@ -116,7 +116,7 @@ class Agreement:
                 f"data of their own need a process_group of their own"
             )
         if notes:
-            warn(f"Loader: the ranks' functions hold other values: {notes}; each rank goes on with its own")
+            warn(f"Loader: the ranks' functions hold other values: {notes}; each rank continues with its own")
         if missing and not self._has_waited:
             self._has_waited = True
             warn(

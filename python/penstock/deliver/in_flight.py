@@ -55,7 +55,7 @@ class InFlight:
             self._drop(oldest)
 
     def wait(self) -> None:
-        """Waits for all events, and lets go of everything. After a fork there is nothing that a child could wait for."""
+        """Waits for all events, and releases everything. After a fork there is nothing that a child could wait for."""
         while self._process == os.getpid() and (oldest := self._oldest()) is not None:
             with suppress(Exception):  # a device that is lost reads no more
                 oldest[0].synchronize()

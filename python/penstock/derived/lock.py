@@ -21,7 +21,7 @@ from penstock.core.warned import warn
 
 #: Seconds between two tries to get a lock, and between two signs of life.
 _LOOK_S, _ALIVE_S = 0.05, 1.0
-#: Seconds after which a waiting process says for whom it waits.
+#: Seconds after which a waiting process logs the lock's owner.
 _WARN_S = 10.0
 #: Seconds without a sign of life after which a maker is taken for stopped.
 _GIVE_UP_S = 60.0

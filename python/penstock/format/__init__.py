@@ -68,8 +68,30 @@ _registered: list[Format] = []
 def register_format(format: Format) -> None:
     """Makes `penstock.read` find a format of your own: by name, suffix and content, before the built-in ones.
 
-    docs/own_format.md shows how one is written. Registering another of the same name replaces it. PlanError for the name of a
-    built-in format.
+    docs/own_format.md shows how one is written. Registering another of the same name replaces it.
+
+    Args:
+        format: what it is called, how its files are recognised, and how they are opened.
+
+    Raises:
+        PlanError: for the name of a built-in format.
+
+    Example:
+        from penstock.source import Access, Field, Format, Manifest
+
+        class Squares:
+            access, block_rows, spec = Access.BLOCKS, None, {"square": Field("int64")}
+
+            def __init__(self, shards):
+                self.manifest = Manifest("squares", shards, np.array([0, 100]))
+
+            def load(self, first, rows):
+                return {"square": np.arange(first, first + rows) ** 2}
+
+        ps.register_format(Format(name="squares", suffixes=(".sq",), open=lambda shards, read, options: Squares(shards)))
+        with open("some.sq", "w") as file:
+            print(100, file=file)
+        ps.read("some.sq").head(4)["square"] == [0, 1, 4, 9]
     """
     if format.name in [known.name for known in FORMATS]:
         raise PlanError(f"register_format: {format.name!r} is a built-in format; choose another name")

@@ -127,7 +127,7 @@ def _steps_shape(name: str, dtype: str, column: Column, feature: Feature) -> tup
 
 
 def _unseen(name: str, column: Column, features: Mapping[str, Feature], where: str) -> Feature:
-    """A feature that the first records lack: fine where everything is said about it, a slip of the pen otherwise."""
+    """A feature that the first records lack: fine where dtype and shape are given, a likely typo otherwise."""
     optional = column.default is not None or (column.shape is not None and None in column.shape)
     records = next((feature.records for feature in features.values()), 0)
     if column.dtype is None or column.shape is None or not optional:

@@ -150,7 +150,7 @@ class Stream:
             )
         if first + rows == samples and self.draw.more():
             raise DataError(
-                f"{self.where}the stream goes on after the {samples:,} {self.rows} that it should have; pass how many there are as "
+                f"{self.where}the stream continues after the {samples:,} {self.rows} that it should have; pass how many there are as "
                 f"samples=…{self.hint}"
             )
         return found

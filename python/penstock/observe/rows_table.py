@@ -1,4 +1,4 @@
-"""A few rows as a table: text for terminals, HTML with pictures for notebooks."""
+"""A few rows as a table: text for terminals, HTML with images for notebooks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from penstock.observe.png import Pixels, png
 
 #: Characters of a cell, and values of an array that are shown as they are.
 _WIDEST, _VALUES = 32, 4
-#: Longest side of a picture in a page, in pixels; images beyond so many bytes are only described.
+#: Longest side of an image in a page, in pixels; images beyond so many bytes are only described.
 _SIDE, _MOST_BYTES = 160, 2_000_000
 #: How files begin that browsers show.
 _KINDS = {b"\xff\xd8\xff": "jpeg", b"\x89PNG": "png", b"GIF8": "gif", b"BM": "bmp", b"RIFF": "webp"}
 
 
 class RowsTable:
-    """Rows, each a dict of values, as text (`str`) and as a table with pictures in notebooks (`_repr_html_`)."""
+    """Rows, each a dict of values, as text (`str`) and as a table with images in notebooks (`_repr_html_`)."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._rows = rows

@@ -18,7 +18,7 @@ LANE_ROWS = 1 << LANE_BITS
 class LaneRows(RowOrder):
     """See `protocol.RowOrder`. Row r of lane l has the id first_id + l · 2³⁶ + r.
 
-    epoch_rows: rows of a lane in an epoch, if it ends: the next one goes on from there.
+    epoch_rows: rows of a lane in an epoch, if it ends: the next one continues from there.
     """
 
     first_id: int

@@ -30,7 +30,7 @@ class Mixed(Composed):
 
     quotas: of so many rows together, how many each input gives, from a row of every lane on: ascending, from 0. stop: FIRST: with the first input that has no row left, and every
     epoch is the next one of all inputs; ALL: when every input had all its rows, and those that had them begin their next epoch; ROWS: after
-    `rows` rows, and every input goes on where it was in the epoch before.
+    `rows` rows, and every input continues where it was in the epoch before.
     """
 
     quotas: tuple[tuple[int, tuple[int, ...]], ...]
@@ -49,7 +49,7 @@ class Mixed(Composed):
         inputs = f"{len(self.inputs)} datasets in turn" if len(self.inputs) > 1 else "in the order of the data"
         if self.stop is Stop.ROWS:
             return (
-                f"{super().words if self.shape.is_shuffled else inputs}; every epoch goes on where the one before ended"
+                f"{super().words if self.shape.is_shuffled else inputs}; every epoch continues where the one before ended"
             )
         return super().words if self.shape.is_shuffled else f"{inputs}, {super().words}"
 

@@ -111,7 +111,7 @@ def _check_settable(root: Node, mix: Mix) -> None:
     """PlanError unless step k takes the rows that the mix makes for it, from epoch to epoch."""
     if mix.rows is None:
         raise PlanError(
-            "set_weights: weights that change need epochs of so many rows, in which each dataset goes on where it was; write mix(…, rows=…)"
+            "set_weights: weights that change need epochs of so many rows, in which each dataset continues where it was; write mix(…, rows=…)"
         )
     node = root
     while node is not mix:

@@ -30,11 +30,16 @@ _MOST_BITS = 1023
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expression:
-    """What is computed of columns, row by row: col("width") * col("height") >= 4096, (col("label") < 3) | col("tag").is_in(["a", "b"]).
+    """What is computed of columns, row by row.
 
-    There are all comparisons, + - * / // %, and & | ~ of what is true or false. Whole numbers are computed as int64, others as
-    float64; text and bytes are compared as such. What is computed of a null is null, and a row is chosen where an expression is true (see
-    `penstock.plan.nullable`). Two expressions are the same where their `repr` is.
+    There are all comparisons, + - * / // %, and & | ~ of what is true or false. Whole numbers are computed as int64, others as float64; text and bytes are
+    compared as such. What is computed of a null is null, and a row is chosen where an expression is true (see `penstock.plan.nullable`). Two expressions are the
+    same where their `repr` is.
+
+    Example:
+        large = ps.col("width") * ps.col("height") >= 4096
+        few = (ps.col("label") < 3) | ps.col("tag").is_in(["a", "b"])
+        repr(large & ~few) == "(((col('width') * col('height')) >= 4096) & ~((col('label') < 3) | col('tag').is_in(['a', 'b'])))"
     """
 
     operation: str
@@ -125,13 +130,31 @@ class Expression:
         return _joined("%", other, self)
 
     def is_in(self, values: Iterable[Any]) -> Expression:
-        """Whether the value is one of these: col("label").is_in([1, 2, 5])."""
+        """Whether the value is one of these.
+
+        Args:
+            values: numbers, text or bytes, as the column holds them.
+
+        Raises:
+            PlanError: for what is no list of values.
+
+        Example:
+            data.filter(ps.col("x").is_in([1, 2, 5])).head()["x"] == [1, 2, 5]
+        """
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             raise PlanError(f"is_in({quoted(values)}): pass a list of values")
         return Expression("is_in", (self, as_tuple("is_in", map(_plain, values))))
 
     def between(self, low: Any, high: Any) -> Expression:
-        """Whether the value lies between two others, or is one of them: col("length").between(16, 512)."""
+        """Whether the value lies between two others, or is one of them.
+
+        Args:
+            low: the lowest that counts.
+            high: the highest that counts.
+
+        Example:
+            data.filter(ps.col("x").between(3, 5)).head()["x"] == [3, 4, 5]
+        """
         return _joined("&", self >= low, self <= high)
 
     def is_nan(self) -> Expression:
@@ -147,7 +170,18 @@ class Expression:
         return ~self.is_null()
 
     def fill_null(self, value: Any) -> Expression:
-        """The value, or another one where it is missing: col("age").fill_null(0) >= 18."""
+        """The value, or another one where it is missing.
+
+        Args:
+            value: what stands for nulls.
+
+        Raises:
+            PlanError: for what is no value of a column.
+
+        Example:
+            people = ps.from_arrays([{"age": 20}, {"age": None}], nulls="arrow")
+            people.filter(ps.col("age").fill_null(0) >= 18).head()["age"] == [20]
+        """
         value = _plain(value)
         if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
             raise PlanError(f"fill_null({quoted(value)}): a whole number of more than 64 bits is no value of a column")
@@ -159,10 +193,19 @@ class Expression:
 
 
 def col(name: str) -> Expression:
-    """A column, for `filter`, `sort` and other verbs that choose rows: ps.col("width") >= 64.
+    """A column, for `filter`, `sort` and other verbs that choose rows.
 
-    data.filter((ps.col("width") >= 64) & ~ps.col("label").is_in([0, 7])) has the rows for which that is true. & | ~ bind tighter than
-    comparisons, so that these need brackets. Arithmetic, `len`, `between`, `is_in`, `is_nan`, `is_null`, `is_not_null` and `fill_null` are there as well.
+    & | ~ bind tighter than comparisons, so that these need brackets. Arithmetic, `len`, `between`, `is_in`, `is_nan`, `is_null`, `is_not_null` and `fill_null`
+    are there as well.
+
+    Args:
+        name: of the column.
+
+    Raises:
+        PlanError: for what is no name.
+
+    Example:
+        data.filter((ps.col("x") >= 4) & ~ps.col("label").is_in([0, 7])).head()["x"] == [5, 7, 9]
     """
     if not isinstance(name, str):
         raise PlanError(f"col({quoted(name)}): pass the name of a column")

@@ -149,7 +149,7 @@ def _hint(orders: Sequence[Sequence[str]]) -> str:
     if len(sizes) < 2:  # the batch is of one size
         return ""
     return (
-        "; a state goes on with the same global batch on any number of ranks, and with per_rank=True that is size × ranks: "
+        "; a state continues with the same global batch on any number of ranks, and with per_rank=True that is size × ranks: "
         "batch(256), batch(64, per_rank=True) on 4 ranks and batch(32, per_rank=True) on 8 are one plan"
     )
 

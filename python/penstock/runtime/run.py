@@ -11,7 +11,7 @@ The failure contract, each case a test of tests/runtime/test_run.py and tests/su
    meanwhile gets ProcessError.
 4. Ctrl-C reaches the consumer, since workers never take signals; it leaves `next` as KeyboardInterrupt, and 3 applies. Kernels look for it between
    images and between pieces of files.
-5. The process ends with a run going on: it is closed before the interpreter ends.
+5. The process ends while a run continues: it is closed before the interpreter ends.
 6. After a fork, the child's copy of a run has no threads: `next` raises ProcessError. New runs work.
 7. A user's function that never returns cannot be stopped: `close` waits 10 s for it, then warns and leaves its thread,
    which does not keep the process alive. After KeyboardInterrupt or SystemExit it waits half a second and says nothing.
@@ -157,7 +157,7 @@ class Run:
 
     @property
     def waited_s(self) -> float:
-        """Seconds that the consumer waited, with those of a wait that goes on."""
+        """Seconds that the consumer waited, with those of a wait that continues."""
         asked_at = self._asked_at
         return self._waited_s + (0.0 if asked_at is None else time.perf_counter() - asked_at)
 

@@ -1,7 +1,7 @@
 """Slots: memory that is used again once everything that was made from it is gone.
 
 A slot is handed out as an array. When the last array or tensor that looks into it is dropped, its memory returns to the
-ring; a user who keeps batches simply owns them, and the ring allocates anew. Pinned memory that a ring lets go of stays with
+ring; a user who keeps batches simply owns them, and the ring allocates anew. Pinned memory that a ring releases stays with
 whoever made it: PyTorch keeps it in a cache of the process, for the next that asks.
 """
 
@@ -101,7 +101,7 @@ class Slots:
             kept = sum(lent.room for lent in self._lent)
         if kept > allowed // _KEPT_SHARE and free_memory() < max(room, allowed // _LEFT_SHARE):
             raise ProcessError(
-                f"batches that are still held take {kept:,} bytes of memory, and next to none is left; let go of them, or keep copies of what you need alone: "
+                f"batches that are still held take {kept:,} bytes of memory, and next to none is left; release them, or keep copies of what you need alone: "
                 'batch["x"][:4].copy()'
             )
 

@@ -1,6 +1,6 @@
 """The watchdog: tells what every stage does when none finishes anything while a batch is awaited.
 
-No thread runs for it. The wait for a batch ends now and then, looks at the stages' counters, and goes on. What the consumer does
+No thread runs for it. The wait for a batch ends now and then, looks at the stages' counters, and continues. What the consumer does
 between two batches is its own time.
 """
 

@@ -30,12 +30,22 @@ _Manifest = TypeVar("_Manifest", bound="Manifest")
 class Manifest:
     """Shards and records of a dataset.
 
-    first_sample: int64, shards + 1 entries: shard s holds the sample ids first_sample[s] … first_sample[s + 1] - 1.
-    offset, length: int64, one entry a record: the record's bytes (its frame included) in its shard. None for both where
-    every shard is one record, and where records have no bytes of their own (in memory, in columns). unpacked: the files in which the records lie if
-    the shards are packed as a whole, one a shard; they are made from the shards and no part of the data's identity. scattered: whether neighbouring records may lie anywhere in
-    their shard, so that each is read by its own range. settings: the options that change what the same bytes mean; None where there are none.
-    first_of_source: where several sources are read as one, the first sample of each, and the end.
+    Args:
+        format: the format's name.
+        shards: the files.
+        first_sample: int64, shards + 1 entries: shard s holds the sample ids first_sample[s] … first_sample[s + 1] - 1.
+        offset: int64, one entry a record: the first byte of the record (its frame included) in its shard. None, the default, where every shard is one
+            record, and where records have no bytes of their own (in memory, in columns).
+        length: int64, one entry a record: the record's bytes. None where `offset` is.
+        unpacked: the files in which the records lie if the shards are packed as a whole, one a shard; they are made from the shards and no part of the
+            data's identity. Default: None.
+        scattered: whether neighbouring records may lie anywhere in their shard, so that each is read by its own range. Default: False.
+        settings: the options that change what the same bytes mean. Default: None, there are none.
+        first_of_source: where several sources are read as one, the first sample of each, and the end. Default: None.
+
+    Example:
+        manifest = ps.read("examples.tfrecord").source.manifest
+        manifest.samples == len(manifest.offset)
     """
 
     format: str

@@ -22,9 +22,18 @@ Allocate = Callable[[str, Field, int], Any]
 class Access(Enum):
     """How the rows of a source are reached; each has its reader in `stages/read`.
 
-    RECORDS: byte ranges are read, and `parse` makes columns of them. MEMORY: rows lie in memory, or are mapped into it, and `parse`
-    gets no records. BLOCKS: `load` gives neighbouring rows. PARTS: so it does, and `pick` gives single rows. FORWARD: `load` is called
-    for ascending rows only, which are shuffled within windows. LANES: rows come out of a lane stage of the plan (see `stages.lanes`).
+    Attributes:
+        RECORDS: byte ranges are read, and `parse` makes columns of them.
+        MEMORY: rows lie in memory, or are mapped into it, and `parse` gets no records.
+        BLOCKS: `load` gives neighbouring rows.
+        PARTS: as BLOCKS, and `pick` gives single rows.
+        FORWARD: `load` is called for ascending rows only, which are shuffled within windows.
+        LANES: rows come out of a lane stage of the plan (see `stages.lanes`).
+
+    Example:
+        from penstock.source import Access
+
+        data.source.access == Access.MEMORY
     """
 
     RECORDS = auto()
@@ -64,13 +73,34 @@ class Opened(Protocol):
 
 @runtime_checkable
 class Source(Opened, Protocol):
-    """An opened dataset of records, or of rows in memory: how records become columns. Its access is RECORDS or MEMORY."""
+    """An opened dataset of records, or of rows in memory: how records become columns. Its access is RECORDS or MEMORY.
+
+    Example:
+        from penstock.source.protocol import Source
+
+        isinstance(ps.read("examples.tfrecord").source, Source) == True
+    """
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
-        """Columns of the records (one span a row, frame included), one a field of `spec`.
+        """Columns of the records, one a field of `spec`; called from several threads, for any records in any order.
 
-        `records` is empty where the samples lie in memory. Raises RowError (row, found, do) for the first bad row; the
-        engine adds file and record.
+        Args:
+            samples: int64, the sample ids.
+            records: one span a row, frame included; empty where the samples lie in memory.
+            allocate: makes the array of a fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
+            threads: how many the parser may use. Default: 1.
+
+        Returns:
+            Arrays, Spans or Arrow arrays of one row a record, by name.
+
+        Raises:
+            RowError: row, found, do, for the first bad row; the engine adds file and record.
+
+        Example:
+            from penstock.core.spec import Spans
+
+            columns = data.source.parse(np.array([3, 1]), Spans((), *np.empty((3, 0), np.int64)), lambda _, field, rows: np.empty(rows, field.dtype))
+            columns["x"] == [3, 1]
         """
 
 
@@ -124,7 +154,16 @@ class StepSource(Protocol):
 class BlockSource(Opened, Protocol):
     """An opened dataset whose rows lie in columns (Parquet, HDF5, a database): neighbouring rows are loaded together.
 
-    Its access is BLOCKS, PARTS or FORWARD. block_rows: how many neighbouring rows are worth loading together, None for about 1 MiB of them.
+    Its access is BLOCKS, PARTS or FORWARD.
+
+    Attributes:
+        block_rows: how many neighbouring rows are worth loading together, None for about 1 MiB of them.
+
+    Example:
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.table({"x": range(100)}), "rows.parquet")
+        rows = ps.read("rows.parquet").source.load(10, 3)
     """
 
     @property
@@ -132,10 +171,24 @@ class BlockSource(Opened, Protocol):
         """How many neighbouring rows are worth loading together."""
 
     def load(self, first: int, rows: int) -> Columns | Rows:
-        """Rows [first, first + rows) of the dataset: NumPy or Arrow arrays, one a field of `spec`, or all of them as `Rows`.
+        """Neighbouring rows; called from several threads at once, for any rows in any order.
 
-        Called from several threads at once, for any rows in any order. Raises DataError with its own place for damaged
-        data, RowError (row of these, found, do) for one bad row; the engine adds file and record.
+        Args:
+            first: the first row.
+            rows: how many.
+
+        Returns:
+            NumPy or Arrow arrays, one a field of `spec`, or all of them as `Rows`.
+
+        Raises:
+            DataError: with its own place, for damaged data.
+            RowError: row of these, found, do, for one bad row; the engine adds file and record.
+
+        Example:
+            import pyarrow.parquet
+
+            pyarrow.parquet.write_table(pyarrow.table({"x": range(100)}), "rows.parquet")
+            rows = ps.read("rows.parquet").source.load(10, 3)
         """
 
 
@@ -162,7 +215,7 @@ class PartSource(BlockSource, Protocol):
         """Whether all parts stay in memory, so that blocks need not be opened."""
 
     def has_part(self, number: int) -> bool:
-        """Whether a part is at hand."""
+        """Whether a part is available."""
 
     def part(self, number: int) -> tuple[Rows, bool]:
         """A part, and whether it stays where it is: else what is wanted of it is to be copied."""
@@ -231,14 +284,27 @@ def always_false(_: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A row of the registry.
+    """A format: how its files are recognised and opened. docs/own_format.md builds one.
 
-    claims(shards): whether the files together are a dataset of this format (a folder with an index, say); asked first.
-    suffixes: lower case, with the dot; asked next. matches(head): whether a file's first 512 bytes are of this format; asked
-    last. unread: suffixes of files of the same kind that cannot be read; is_beside: whether its files often lie beside those of others, as
-    labels do. Of what else is left out of a folder `read` warns. options: names of `ps.read`'s further arguments that the format takes, with a line of explanation each. access,
-    detects, extra: for the table of formats in the documentation: what a single sample costs to reach, what damage is
-    detected without checksums, and which extra to install.
+    `read` asks `claims` first, then looks at suffixes, then asks `matches`. It warns of what else is left out of a folder.
+
+    Args:
+        name: what `read(format=…)` calls it.
+        suffixes: of its files: lower case, with the dot. Default: none.
+        unread: suffixes of files of the same kind that cannot be read. Default: none.
+        is_beside: whether its files often lie beside those of others, as labels do. Default: False.
+        matches: whether a file's first 512 bytes are of this format. Default: never.
+        claims: whether the files together are a dataset of this format (a folder with an index, say). Default: never.
+        options: names of `ps.read`'s further arguments that the format takes, with a line of explanation each. Default: none.
+        access: for the table of formats in the documentation: what a single sample costs to reach.
+        detects: for that table: what damage is detected without checksums.
+        extra: for that table: which extra to install.
+        open: gets the files, what reads byte ranges of them, and the options; returns a `Source` or a `BlockSource`.
+
+    Example:
+        from penstock.source import Format
+
+        temperatures = Format(name="temperatures", suffixes=(".temp",), matches=lambda head: head.startswith(b"TEMP"), open=print)
     """
 
     name: str

@@ -19,7 +19,7 @@ def explain_lanes(order: BatchOrder, feeds: Sequence[LaneFeed]) -> list[str]:
     word = "shuffled" if is_shuffled else "in the order of the data"
     first = np.full(order.lanes, order.rows_per_lane, dtype=np.int64)
     return [
-        f"{word}, lane by lane: a step is known on the way there, and every epoch goes on where the one before ended",
+        f"{word}, lane by lane: a step is known on the way there, and every epoch continues where the one before ended",
         *(f"  before {feed.name}: {rows.words}" for feed in every if (rows := feed.order.epochs).shape.is_shuffled),
         *_first_batch(feeds, rows_given(order.rows, 0, first)),
     ]

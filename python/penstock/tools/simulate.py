@@ -34,9 +34,19 @@ from penstock.storage.fetch.plan import plan
 
 @dataclass(frozen=True, kw_only=True)
 class NodeEpoch:
-    """What the ranks of one node read in one epoch: `requests` to a store (of which each gives up to 16 MiB), and their `bytes`.
+    """What the ranks of one node read in one epoch.
 
-    cache_hits, cache_bytes: ranges that the node's cache gives instead, and their bytes.
+    Attributes:
+        epoch: its number.
+        node: the node's number.
+        requests: to a store, each for up to 16 MiB.
+        bytes: of these requests.
+        cache_hits: ranges that the node's cache gives instead.
+        cache_bytes: of these ranges.
+
+    Example:
+        first = ps.read("photos").batch(8).simulate().nodes[0]
+        (first.epoch, first.node, first.requests) == (0, 0, 40)
     """
 
     epoch: int
@@ -51,10 +61,16 @@ class NodeEpoch:
 class Simulation:
     """What a plan would do.
 
-    nodes: an entry an epoch and node. steps_per_epoch: on every rank. rank_bytes_in_memory: the most that a rank's records, read
-    and still needed, take at once; without the batches that wait. exact: False where a library decides how it
-    reads (Parquet, HDF5, …): then a request is a block that is loaded, and its bytes are the mean of all. shuffle: how well the order mixes;
-    None if it is the natural one.
+    Attributes:
+        world_size: the number of ranks.
+        steps_per_epoch: on every rank.
+        nodes: an entry an epoch and node.
+        rank_bytes_in_memory: the most that a rank's records, read and still needed, take at once; without the batches that wait.
+        exact: False where a library decides how it reads (Parquet, HDF5, …): then a request is a block that is loaded, and its bytes are the mean of all.
+        shuffle: how well the order mixes; None if it is the natural one.
+
+    Example:
+        sum(node.requests for node in ps.read("photos").batch(8).simulate(epochs=2).nodes) == 80
     """
 
     world_size: int

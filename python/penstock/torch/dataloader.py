@@ -22,18 +22,32 @@ _VERSION = 1
 
 
 class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look into PyTorch
-    """As torch.utils.data.DataLoader, with the same arguments and the same batches.
+    """As torch.utils.data.DataLoader, with the same arguments and the same batches, and a state.
 
-    With num_workers=0, the default, batches of a map-style dataset are fetched here or in processes, whichever is faster; `explain()` says where, and
-    why. Each batch then has random generators of its own (see docs/pytorch.md); tune=False leaves all to PyTorch. With num_workers=4 PyTorch's own
-    workers fetch them, and draw the numbers that they always did.
+    With num_workers=0, the default, batches of a map-style dataset are fetched here or in processes, whichever is faster; `explain()` says where, and why. Each
+    batch then has random generators of its own (see docs/pytorch.md). With num_workers=4 PyTorch's own workers fetch them, and draw the numbers that they
+    always did.
 
     `state_dict` says where the loader is in its epoch, and `load_state_dict` continues there, without fetching what came before.
 
-        loader = DataLoader(dataset, batch_size=64, shuffle=True)
-        for images, labels in loader:
-            ...
-            state = loader.state_dict()
+    Args:
+        dataset: as of PyTorch's.
+        *arguments: as of PyTorch's.
+        tune: False leaves all to PyTorch. Default: True.
+        **options: as of PyTorch's.
+
+    Example:
+        import torch
+        from torch.utils.data import TensorDataset
+
+        from penstock.torch import DataLoader
+
+        loader = DataLoader(TensorDataset(torch.arange(10)), batch_size=4, shuffle=True)
+        for number, (numbers,) in enumerate(loader):
+            if number == 0:
+                state = loader.state_dict()
+        loader.load_state_dict(state)
+        len([*loader]) == 2
     """
 
     def __init__(self, dataset: Any, *arguments: Any, tune: bool = True, **options: Any) -> None:
@@ -86,7 +100,11 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
     # State
 
     def state_dict(self) -> dict[str, Any]:
-        """How many batches of the epoch were taken, and the generator as the epoch began with it: plain JSON, but for the state of a dataset or sampler that has one."""
+        """How many batches of the epoch were taken, and the generator as the epoch began with it.
+
+        Returns:
+            Plain JSON, but for the state of a dataset or sampler that has one.
+        """
         if self._resumed is not None:
             return dict(self._resumed)
         position = self._position
@@ -102,7 +120,14 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next iteration goes on where the state was taken, with the batches that would have come. StateError for what is no state of this loader."""
+        """The next iteration continues where the state was taken, with the batches that would have come.
+
+        Args:
+            state: what `state_dict` returned.
+
+        Raises:
+            StateError: for what is no state of this loader.
+        """
         batches = state.get("batches") if isinstance(state, Mapping) else None
         if batches is None or not is_whole(batches) or batches < 0 or state["version"] != _VERSION:
             raise StateError(f"DataLoader: {quoted(state)} is no state of it; pass what state_dict() returned")

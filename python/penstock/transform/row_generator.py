@@ -29,16 +29,31 @@ _OF_ALL_ROWS = ("permutation", "permuted", "shuffle")
 class RowGenerator:
     """Draws for each row of a batch by the row's own key: the `rng` of functions in `map`, `filter` and `flat_map`.
 
-    The methods have the names and arguments of `numpy.random.Generator`. Each returns an array whose first axis is the rows: one number a row, or
-    `size`, which begins with the number of rows, as in `rng.normal(0, 0.1, size=batch["image"].shape)`. Parameters are numbers, or arrays that
-    broadcast with it, as in NumPy: `rng.uniform(0, batch["width"])`. The numbers of a row depend on seed, epoch and the row, and not on the rows beside
-    it, ranks, threads or processes. Each call draws other numbers.
+    The methods have the names and arguments of `numpy.random.Generator`. Each returns an array whose first axis is the rows: one number a row, or `size`, which
+    begins with the number of rows. Parameters are numbers, or arrays that broadcast with it, as in NumPy. The numbers of a row depend on seed, epoch and the row,
+    and not on the rows beside it, ranks, threads or processes. Each call draws other numbers. What else NumPy's generator can do raises AttributeError, which
+    says so.
 
-    `rng.keys` has a number for each row (uint64) to seed generators of your own. `rng.step` is one `numpy.random.Generator` for the
-    whole global batch, the same on all ranks. What else NumPy's generator can do raises AttributeError, which says so.
+    What a function does with a row may use that row only: the others of the batch are this rank's, and another number of ranks has others. So CutMix, MixUp
+    and whatever pairs rows belong behind the loader, on the batch that the model gets; `choice` of a column of the batch raises PlanError.
 
-    What a function does with a row may use that row only: the others of the batch are this rank's, and another number of ranks has others. So
-    CutMix, MixUp and whatever pairs rows belong behind the loader, on the batch that the model gets; `choice` of a column of the batch raises PlanError.
+    Example:
+        def drawn(batch, rng):
+            return {
+                "noise": rng.normal(0, 0.1, size=(len(rng), 2)),
+                "place": rng.uniform(0, batch["x"] + 1),
+                "side": rng.choice(["left", "right"]),
+                "die": rng.integers(1, 6, endpoint=True),
+                "counts": rng.binomial(10, 0.5) + rng.poisson(3),
+                "share": rng.beta(0.2, 0.2),
+                "unit": rng.random() + rng.standard_normal() + rng.triangular(0, 1, 2),
+                "far": rng.laplace() + rng.exponential() + rng.rayleigh(),
+                "positive": rng.lognormal() + rng.gamma(2.0) + rng.standard_gamma(2.0),
+                "own": [np.random.default_rng(key).random() for key in rng.keys],
+                "shared": np.full(len(rng), rng.step.random()),  # the same on all ranks
+            }
+
+        data.map(drawn).batch(4).head()["noise"].shape == (4, 2)
     """
 
     def __init__(self, keys: DrawKeys, where: str, batch: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -74,7 +89,12 @@ class RowGenerator:
     # Numbers
 
     def random(self, size: Size = None, dtype: npt.DTypeLike = np.float64) -> Floats:
-        """Floats in [0, 1): `rng.random()` has shape (rows,); dtype float64 or float32."""
+        """Floats in [0, 1).
+
+        Args:
+            size: the shape, which begins with the number of rows. Default: (rows,).
+            dtype: float64, the default, or float32.
+        """
         shape, kind = self._shape("random", size), _float(dtype)
         if kind == np.float64:
             return self._floats("random", "uniform", shape)
@@ -83,17 +103,36 @@ class RowGenerator:
         return out
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None, dtype: npt.DTypeLike = np.float64) -> Floats:
-        """Floats in [low, high)."""
+        """Floats in [low, high).
+
+        Args:
+            low: Default: 0.
+            high: Default: 1.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+            dtype: float64, the default, or float32.
+        """
         low, high = floats("uniform", low=low, high=high)
         made = self.random(self._shape("uniform", size, low=low, high=high), dtype)
         return scaled(made, low, high - low)
 
     def standard_normal(self, size: Size = None, dtype: npt.DTypeLike = np.float64) -> Floats:
-        """Floats of mean 0 and standard deviation 1."""
+        """Floats of mean 0 and standard deviation 1.
+
+        Args:
+            size: the shape, which begins with the number of rows. Default: (rows,).
+            dtype: float64, the default, or float32.
+        """
         return _cast(self._floats("standard_normal", "normal", self._shape("standard_normal", size)), dtype)
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: npt.DTypeLike = np.float64) -> Floats:
-        """Floats of mean `loc` and standard deviation `scale`."""
+        """Floats of a normal distribution.
+
+        Args:
+            loc: the mean. Default: 0.
+            scale: the standard deviation, 0 or more. Default: 1.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+            dtype: float64, the default, or float32.
+        """
         loc, scale = floats("normal", loc=loc, scale=scale)
         check("normal", "scale", scale, scale >= 0, "0 or more")
         made = self._floats("normal", "normal", self._shape("normal", size, loc=loc, scale=scale))
@@ -102,11 +141,25 @@ class RowGenerator:
     def lognormal(
         self, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None, dtype: npt.DTypeLike = np.float64
     ) -> Floats:
-        """Floats whose logarithm is normal."""
+        """Floats whose logarithm is normal.
+
+        Args:
+            mean: of the logarithm. Default: 0.
+            sigma: the logarithm's standard deviation, 0 or more. Default: 1.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+            dtype: float64, the default, or float32.
+        """
         return np.asarray(np.exp(self.normal(mean, sigma, size, dtype)))
 
     def triangular(self, left: Any, mode: Any, right: Any, size: Size = None) -> Floats:
-        """Floats in [left, right], `mode` the most likely."""
+        """Floats in [left, right], `mode` the most likely.
+
+        Args:
+            left: the lowest.
+            mode: the most likely, from left to right.
+            right: the highest.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+        """
         left, mode, right = floats("triangular", left=left, mode=mode, right=right)
         check("triangular", "mode", mode, (left <= mode) & (mode <= right), "from left to right")
         check("triangular", "right", right, right > left, "more than left")
@@ -116,28 +169,52 @@ class RowGenerator:
         return np.asarray(np.where(made * width < mode - left, rising, falling))
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None) -> Floats:
-        """Floats of mean `loc`, as far from it to both sides as exponential ones of mean `scale`."""
+        """Floats as far from `loc` to both sides as exponential ones of mean `scale`.
+
+        Args:
+            loc: the mean. Default: 0.
+            scale: the mean distance, 0 or more. Default: 1.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+        """
         loc, scale = floats("laplace", loc=loc, scale=scale)
         check("laplace", "scale", scale, scale >= 0, "0 or more")
         shape = self._shape("laplace", size, loc=loc, scale=scale)
         return scaled(self.exponential(size=shape) - self.exponential(size=shape), loc, scale)
 
     def rayleigh(self, scale: Any = 1.0, size: Size = None) -> Floats:
-        """Floats: lengths of vectors of two normal numbers of standard deviation `scale`."""
+        """Floats: lengths of vectors of two normal numbers.
+
+        Args:
+            scale: the standard deviation of these, 0 or more. Default: 1.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+        """
         (scale,) = floats("rayleigh", scale=scale)
         check("rayleigh", "scale", scale, scale >= 0, "0 or more")
         shape = self._shape("rayleigh", size, scale=scale)
         return scaled(np.sqrt(2 * self.exponential(size=shape)), np.zeros(()), scale)
 
     def exponential(self, scale: Any = 1.0, size: Size = None, dtype: npt.DTypeLike = np.float64) -> Floats:
-        """Floats of mean `scale`."""
+        """Floats of an exponential distribution.
+
+        Args:
+            scale: the mean, 0 or more. Default: 1.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+            dtype: float64, the default, or float32.
+        """
         (scale,) = floats("exponential", scale=scale)
         check("exponential", "scale", scale, scale >= 0, "0 or more")
         made = self._floats("exponential", "exponential", self._shape("exponential", size, scale=scale))
         return scaled(_cast(made, dtype), np.zeros(()), scale)
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Size = None, dtype: npt.DTypeLike = np.float64) -> Floats:
-        """Floats of a gamma distribution."""
+        """Floats of a gamma distribution.
+
+        Args:
+            shape: its shape, above 0.
+            scale: its scale, 0 or more. Default: 1.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+            dtype: float64, the default, or float32.
+        """
         shape, scale = floats("gamma", shape=shape, scale=scale)
         check("gamma", "shape", shape, shape > 0, "more than 0")
         check("gamma", "scale", scale, scale >= 0, "0 or more")
@@ -145,25 +222,49 @@ class RowGenerator:
         return scaled(_cast(made, dtype), np.zeros(()), scale)
 
     def standard_gamma(self, shape: Any, size: Size = None, dtype: npt.DTypeLike = np.float64) -> Floats:
-        """Floats of a gamma distribution of scale 1."""
+        """Floats of a gamma distribution of scale 1.
+
+        Args:
+            shape: its shape, above 0.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+            dtype: float64, the default, or float32.
+        """
         return self.gamma(shape, size=size, dtype=dtype)
 
     def beta(self, a: Any, b: Any, size: Size = None, dtype: npt.DTypeLike = np.float64) -> Floats:
-        """Floats in [0, 1] of a beta distribution, as MixUp draws them."""
+        """Floats in [0, 1] of a beta distribution, as MixUp draws them.
+
+        Args:
+            a: above 0.
+            b: above 0.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+            dtype: float64, the default, or float32.
+        """
         a, b = floats("beta", a=a, b=b)
         check("beta", "a", a, a > 0, "more than 0")
         check("beta", "b", b, b > 0, "more than 0")
         return _cast(self._floats("beta", "beta", self._shape("beta", size, a=a, b=b), a, b), dtype)
 
     def binomial(self, n: Any, p: Any, size: Size = None) -> npt.NDArray[np.int64]:
-        """How many of `n` trials (int64) succeed, each with probability `p`: `rng.binomial(1, 0.5)` throws a coin."""
+        """How many of `n` trials (int64) succeed: `rng.binomial(1, 0.5)` throws a coin.
+
+        Args:
+            n: the number of trials.
+            p: the probability of each.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+        """
         n, p = floats("binomial", n=n, p=p)
         check("binomial", "n", n, (n >= 0) & (n < 2**53) & (n == np.floor(n)), "an integer, 0 or more")
         check("binomial", "p", p, (p >= 0) & (p <= 1), "from 0 to 1")
         return self._floats("binomial", "binomial", self._shape("binomial", size, n=n, p=p), n, p).astype(np.int64)
 
     def poisson(self, lam: Any = 1.0, size: Size = None) -> npt.NDArray[np.int64]:
-        """Counts (int64) of mean `lam`."""
+        """Counts (int64) of a Poisson distribution.
+
+        Args:
+            lam: the mean, 0 or more. Default: 1.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+        """
         (lam,) = floats("poisson", lam=lam)
         check("poisson", "lam", lam, (lam >= 0) & (lam < 2**53), "0 or more, and below 2⁵³")
         return self._floats("poisson", "poisson", self._shape("poisson", size, lam=lam), lam).astype(np.int64)
@@ -171,7 +272,15 @@ class RowGenerator:
     def integers(
         self, low: Any, high: Any = None, size: Size = None, dtype: npt.DTypeLike = np.int64, endpoint: bool = False
     ) -> npt.NDArray[Any]:
-        """Integers from `low` to below `high`, or from 0 to below `low`; endpoint: `high` may come too."""
+        """Integers from `low` to below `high`, or from 0 to below `low`.
+
+        Args:
+            low: the lowest; without `high`, the end.
+            high: the end, which does not come.
+            size: the shape, which begins with the number of rows. Default: (rows,), or that of the parameters.
+            dtype: an integer type or bool. Default: int64.
+            endpoint: True lets `high` come too. Default: False.
+        """
         low, high = (0, low) if high is None else (low, high)
         kind = np.dtype(dtype)
         if kind.kind not in "iub":
@@ -188,10 +297,20 @@ class RowGenerator:
         return out.view(np.int64).astype(kind) if kind != np.uint64 else out
 
     def choice(self, a: Any, size: Size = None, replace: bool = True, p: Any = None) -> npt.NDArray[Any]:
-        """Entries of a list, or of 0 … a - 1: `rng.choice(["left", "right"])`. p: their probabilities.
+        """Entries of a list, or of 0 … a - 1.
 
-        replace=False: those of a row are all different, as in `rng.choice(10, size=(rows, 3), replace=False)`. PlanError for a column of the
-        batch: see the class.
+        Args:
+            a: a list of one axis, or a number.
+            size: the shape, which begins with the number of rows. Default: (rows,).
+            replace: False: those of a row are all different. Default: True.
+            p: the probability of each entry. Default: all alike.
+
+        Raises:
+            PlanError: for a column of the batch: see the class; and for more entries than there are with replace=False.
+
+        Example:
+            sides = data.map(lambda batch, rng: {"side": rng.choice(["left", "right"], p=[0.9, 0.1])})
+            three = data.map(lambda batch, rng: {"of_ten": rng.choice(10, size=(len(rng), 3), replace=False)})
         """
         entries = np.arange(a) if isinstance(a, (int, np.integer)) else np.asarray(a)
         self._check_not_of_batch(a, entries)

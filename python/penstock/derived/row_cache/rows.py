@@ -201,7 +201,7 @@ class RowCache:
         if not self.is_full:
             self.is_full = True
             warn(
-                f"penstock: cache(): no more rows are kept {self.where}: {found}; training goes on, and rows that are not there are made again in every epoch"
+                f"penstock: cache(): no more rows are kept {self.where}: {found}; training continues, and rows that are not there are made again in every epoch"
             )
 
     def room_bytes(self, wanted_bytes: int) -> int:

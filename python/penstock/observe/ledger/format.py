@@ -29,7 +29,7 @@ from penstock.core.spec import Ids
 
 MAGIC = b"PENSTLG\x01"
 SUFFIX = ".ledger"
-#: More rows than a record, a batch or a step can have in earnest: a damaged number does not ask for terabytes.
+#: Upper bound on the rows of a record, batch or step; rejects corrupt counts before allocating.
 MOST_ROWS = 1 << 27
 _MOST_IDS = 1 << 40
 

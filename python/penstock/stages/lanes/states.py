@@ -173,10 +173,22 @@ def rows_given(order: RowOrder, epoch: int, row: Ids) -> dict[int, Ids]:
 
 
 def merge_states(states: Sequence[Any]) -> dict[str, Any]:
-    """One state out of those of all ranks, whose lane stages each know their own lanes: merge_states(parts).
+    """One state out of those of all ranks, whose lane stages each know their own lanes.
 
-    `load_state_dict` of any number of ranks takes what this returns. Parts may come in any order; each is what `state_dict()` of a rank returned
-    at the same step. Raises StateError if steps or plans differ.
+    `load_state_dict` of any number of ranks takes what this returns.
+
+    Args:
+        states: what `state_dict()` of each rank returned at the same step, in any order.
+
+    Returns:
+        A state: plain JSON.
+
+    Raises:
+        StateError: if steps or plans differ.
+
+    Example:
+        parts = [ps.Loader(data.batch(4), rank=rank, world_size=2).state_dict() for rank in range(2)]
+        ps.Loader(data.batch(4)).load_state_dict(ps.merge_states(parts))
     """
     states = as_tuple("merge_states", states) if isinstance(states, (list, tuple, Iterator)) else ()
     if not states or not all(isinstance(state, dict) for state in states):

@@ -24,7 +24,23 @@ _AHEAD = 8
 
 
 def recognise(dataset: Any) -> Recognised | None:
-    """The dataset, if Penstock can make its batches natively; else None, and `explain_refusal` says why not."""
+    """A dataset of PyTorch whose batches Penstock can make natively.
+
+    Args:
+        dataset: a map-style dataset.
+
+    Returns:
+        What makes batches of any indices; None where Penstock does not know the dataset, and `explain_refusal` says why.
+
+    Example:
+        import torch
+        from torch.utils.data import TensorDataset
+
+        from penstock.torch.recognised import recognise
+
+        known = recognise(TensorDataset(torch.arange(10), torch.arange(10) * 2))
+        [batch[1].tolist() for batch in known.batches([[0, -1], [7, 7]])] == [[0, 18], [14, 14]]
+    """
     try:
         return Recognised(dataset)
     except (NotKnown, SourceError):
@@ -32,7 +48,19 @@ def recognise(dataset: Any) -> Recognised | None:
 
 
 def explain_refusal(dataset: Any) -> str:
-    """Why a dataset is not recognised; "" if it is."""
+    """Why `recognise` does not know a dataset.
+
+    Args:
+        dataset: a map-style dataset.
+
+    Returns:
+        The reason; "" if it is known.
+
+    Example:
+        from penstock.torch.recognised import explain_refusal
+
+        explain_refusal([1, 2, 3]) == "not recognised: …"
+    """
     try:
         Recognised(dataset).close()
     except (NotKnown, SourceError) as refused:
@@ -71,7 +99,7 @@ class Recognised:
 
         Where a dataset has `__getitems__`, that gives the items, as in PyTorch's DataLoader. What was changed of the dataset counts from
         here on. Of files, up to 8 batches are made ahead, in other threads; the indices are drawn in this one. Random transforms draw by
-        `seed`, by a batch's number from `first_batch` on, and by the row's place in it, so that a resumed pass goes on as it was; seed: a
+        `seed`, by a batch's number from `first_batch` on, and by the row's place in it, so that a resumed pass continues as it was; seed: a
         number from 0 on, drawn from torch's generator where it is not given. Where a batch cannot be made natively, PyTorch's way makes
         it, or raises its error.
         """

@@ -10,9 +10,18 @@ from penstock.transform.image.op import Chain, PixelOp, check
 
 @dataclass(frozen=True)
 class RandomGrayscale(PixelOp):
-    """The image in grey, with probability `p`: three equal channels, as Pillow's `convert("L")` computes them.
+    """The image in grey, with a probability: three equal channels, as Pillow's `convert("L")` computes them.
 
     Images of mode "L" are grey already, and stay.
+
+    Args:
+        p: the probability. Default: 0.1.
+
+    Raises:
+        PlanError: for what is no probability, and for pixels that have no colours.
+
+    Example:
+        ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize((64, 64)), ps.image.RandomGrayscale(p=0.2)])
     """
 
     is_random = True

@@ -22,8 +22,8 @@ class _NotSaid(str):
 class Decode(ImageOp):
     """Decodes a JPEG, PNG, WebP, BMP or GIF (first frame) file to pixels: RGB, unless `mode` says another kind.
 
-    mode: what the pixels are, with Pillow's names. A batch has shape (rows, channels, height, width), or with channels last after
-    `ToLayout("NHWC")`; grey and masks keep their one channel.
+    A batch has shape (rows, channels, height, width), or with channels last after `ToLayout("NHWC")`; grey and masks keep their one channel. Modes have Pillow's
+    names:
 
     - "RGB": uint8, 3 channels, like Pillow's `convert("RGB")`: grey is repeated, alpha dropped, 16-bit colours lose their lower half, and
       16-bit grey above 255 becomes 255. Unless you say it, an image that loses something that way is a warning, once for each column.
@@ -33,26 +33,28 @@ class Decode(ImageOp):
     - "P": uint8, 1 channel: the indices of an image with a palette (PNG, GIF, BMP), as masks of classes are. Others are an error.
     - "unchanged": what the first image is: one of these. An image of another kind is an error, as is one that none of them holds.
 
-    apply_exif: rotate the image by its EXIF orientation, like `PIL.ImageOps.exif_transpose`.
+    Args:
+        mode: what the pixels are: "RGB", "L", "LA", "RGBA", "I16", "P" or "unchanged". Default: "RGB", with a warning where that loses something.
+        apply_exif: True rotates the image by its EXIF orientation, like `PIL.ImageOps.exif_transpose`. Default: False.
+        fast: True resizes the planes of baseline JPEGs in YCbCr, chroma straight from its own resolution, and converts colours at the target's size. A
+            part that shrinks by 2, 4 or 8 in both directions is decoded at that fraction of its size. This needs mode "RGB" and a first resize by
+            "bilinear" or "bicubic"; everything else stays exact. The result is the same on every machine, but not the exact one. On natural photographs
+            (4:4:4 to 4:2:0, quality 75 to 97) that shrink by less than 2, the mean difference is at most 0.5 levels of 255, and 99.9 % of the numbers
+            differ by at most 8. If they shrink more, these are 1.5 and 20. Default: False.
+        allow_truncated: True fills the missing part of a baseline JPEG that ends too early with grey, like Pillow's LOAD_TRUNCATED_IMAGES, instead of
+            raising an error. Default: False.
+        entry_points: "auto", the default, uses the JPEG index of the data if there is one (`penstock index --jpeg` makes it). "build" makes it while the
+            first epoch decodes. "off" uses none. The pixels are the same.
 
-    entry_points: "auto" uses the JPEG index of the data if there is one (`penstock index --jpeg` makes it). "build" makes it
-    while the first epoch decodes. "off" uses none. The pixels are the same.
+    Raises:
+        PlanError: for another mode, and where it is not the first op on a column of bytes.
+        DataError: from a Loader, for damaged files, and for images of another kind than `mode` takes.
 
-    fast: resize the planes of baseline JPEGs in YCbCr, chroma straight from its own resolution, and convert colours at the
-    target's size. A part that shrinks by 2, 4 or 8 in both directions is decoded at that fraction of its size. This needs mode "RGB" and a
-    first resize by "bilinear" or "bicubic"; everything else stays exact. The result is the same on every machine, but not the
-    exact one. On natural photographs (4:4:4 to 4:2:0, quality 75 to 97) that shrink by less than 2, the mean difference is
-    at most 0.5 levels of 255, and 99.9 % of the numbers differ by at most 8. If they shrink more, these are 1.5 and 20.
-
-    allow_truncated: fill the missing part of a baseline JPEG that ends too early with grey, like Pillow's
-    LOAD_TRUNCATED_IMAGES, instead of raising an error.
-
-    Example: depth maps and masks beside their photographs, none of which loses anything.
-
-        import penstock as ps
-
+    Example:
+        photo = [ps.image.Decode(fast=True), ps.image.RandomResizedCrop(64)]
         mask = [ps.image.Decode(mode="P"), ps.image.Resize((64, 64), interpolation="nearest")]
         depth = [ps.image.Decode(mode="I16"), ps.image.Resize((64, 64)), ps.image.ToDtype("float32", scale=True)]
+        ps.read("photos").transform(image=photo).head(2)["image"].shape == (2, 3, 64, 64)
     """
 
     mode: Mode = field(default=cast("Mode", _NotSaid("RGB")), metadata={"later": True})

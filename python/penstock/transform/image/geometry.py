@@ -23,9 +23,20 @@ Interpolation: TypeAlias = Literal["nearest", "nearest-exact", "bilinear", "bicu
 
 @dataclass(frozen=True)
 class RandomResizedCrop(PixelOp):
-    """A random part of the image, resized to `size`: up to ten draws, then the centre.
+    """A random part of the image, resized: up to ten draws, then the centre.
 
-    scale: range of the part's share of the area. ratio: range of its width / height, uniform in the logarithm. interpolation: as in `Resize`.
+    Args:
+        size: of the result: pixels of both sides, or (height, width).
+        scale: range of the part's share of the area. Default: (0.08, 1.0).
+        ratio: range of its width / height, uniform in the logarithm. Default: (3/4, 4/3).
+        interpolation: as in `Resize`. Default: "bilinear".
+        antialias: as in `Resize`. Default: True.
+
+    Raises:
+        PlanError: for a size or range that is none.
+
+    Example:
+        ps.read("photos").transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(64, scale=(0.2, 1))])
     """
 
     is_random = draws_by_size = moves_pixels = True
@@ -52,15 +63,26 @@ class RandomResizedCrop(PixelOp):
 
 @dataclass(frozen=True)
 class Resize(PixelOp):
-    """The whole image, resized: its shorter side to `size` pixels, or both sides to `size` = (height, width).
+    """The whole image, resized.
 
-    With antialias, the result is within 1 level of 255 of Pillow's two passes, columns first (bilinear: one value in many
-    thousands within 2). Since version 13, Pillow starts with the rows if they become far fewer; its bicubic may then differ
-    by several levels at hard edges in tall images. max_size: most pixels of the longer side, if size is one number.
+    With antialias, the result is within 1 level of 255 of Pillow's two passes, columns first (bilinear: one value in many thousands within 2). Since version 13,
+    Pillow starts with the rows if they become far fewer; its bicubic may then differ by several levels at hard edges in tall images.
 
-    interpolation: "nearest" takes every pixel as it is, which masks need: the one at the centre, as Pillow and torchvision's NEAREST_EXACT do.
-    "nearest-exact" finds the centre with PyTorch's arithmetic, so that its pixels are those of torchvision's on tensors. torchvision's
-    NEAREST of tensors takes the pixel above and to the left of the centre, which shifts a mask against its image; it is not offered.
+    Args:
+        size: pixels of the shorter side, or both sides as (height, width).
+        interpolation: "bilinear", the default, "bicubic", "nearest" or "nearest-exact". "nearest" takes every pixel as it is, which masks need: the one
+            at the centre, as Pillow and torchvision's NEAREST_EXACT do. "nearest-exact" finds the centre with PyTorch's arithmetic, so that its pixels
+            are those of torchvision's on tensors. torchvision's NEAREST of tensors takes the pixel above and to the left of the centre, which shifts a
+            mask against its image; it is not offered.
+        max_size: most pixels of the longer side, if size is one number. Default: no bound.
+        antialias: False takes the nearest four or sixteen pixels alone, however much the image shrinks. Default: True.
+
+    Raises:
+        PlanError: for a size that is none, or an interpolation that there is not.
+
+    Example:
+        photos = ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize((48, 64))])
+        photos.head(2)["image"].shape == (2, 3, 48, 64)
     """
 
     size: int | Pair
@@ -89,7 +111,18 @@ class Resize(PixelOp):
 
 @dataclass(frozen=True)
 class CenterCrop(PixelOp):
-    """The central `size` of the image; a smaller image is padded with zeros."""
+    """The centre of the image; a smaller image is padded with zeros.
+
+    Args:
+        size: of the result: pixels of both sides, or (height, width).
+
+    Raises:
+        PlanError: for a size that is none.
+
+    Example:
+        photos = ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize(72), ps.image.CenterCrop(64)])
+        photos.head(2)["image"].shape == (2, 3, 64, 64)
+    """
 
     size: int | Pair
 
@@ -105,7 +138,17 @@ class CenterCrop(PixelOp):
 
 @dataclass(frozen=True)
 class RandomHorizontalFlip(PixelOp):
-    """The image mirrored left to right, with probability `p`."""
+    """The image mirrored left to right, with a probability.
+
+    Args:
+        p: the probability. Default: 0.5.
+
+    Raises:
+        PlanError: for what is no probability.
+
+    Example:
+        ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize((64, 64)), ps.image.RandomHorizontalFlip()])
+    """
 
     is_random = moves_pixels = True
     drawn_by = ("p",)
@@ -119,7 +162,17 @@ class RandomHorizontalFlip(PixelOp):
 
 @dataclass(frozen=True)
 class RandomVerticalFlip(PixelOp):
-    """The image mirrored top to bottom, with probability `p`."""
+    """The image mirrored top to bottom, with a probability.
+
+    Args:
+        p: the probability. Default: 0.5.
+
+    Raises:
+        PlanError: for what is no probability.
+
+    Example:
+        ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize((64, 64)), ps.image.RandomVerticalFlip(p=0.1)])
+    """
 
     is_random = moves_pixels = True
     drawn_by = ("p",)

@@ -17,20 +17,40 @@ _DTYPES = ("uint8", "uint16", "float16", "bfloat16", "float32")
 
 
 class Statistics(NamedTuple):
-    """Mean and standard deviation of each channel, of numbers in [0, 1]."""
+    """Mean and standard deviation of each channel, of numbers in [0, 1].
+
+    Attributes:
+        mean: a number for each channel.
+        std: a number for each channel.
+
+    Example:
+        greys = ps.image.Statistics(mean=(0.5,), std=(0.25,))
+        ps.image.Normalize(greys) == ps.image.Normalize(0.5, 0.25)
+    """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
 
 IMAGENET = Statistics((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+"""The statistics of ImageNet's training images, which most pretrained models of photographs expect."""
 
 
 @dataclass(frozen=True)
 class Normalize(ImageOp):
     """(x - mean) / std by channel; uint8 and uint16 are first scaled to [0, 1], and become float32.
 
-    `Normalize(IMAGENET)` is short for `Normalize(IMAGENET.mean, IMAGENET.std)`.
+    Args:
+        mean: one number, or one a channel; `IMAGENET`, or other `Statistics`, stands for both arguments.
+        std: one number, or one a channel.
+
+    Raises:
+        PlanError: for numbers that are not finite, stds that are not above 0, another number of channels, and indices of a palette.
+
+    Example:
+        I = ps.image
+        I.Normalize(I.IMAGENET) == I.Normalize(I.IMAGENET.mean, I.IMAGENET.std)
+        ps.read("photos").transform(image=[I.Decode(), I.Resize((64, 64)), I.Normalize(I.IMAGENET)])
     """
 
     mean: Sequence[float] | float | Statistics
@@ -74,9 +94,19 @@ class Normalize(ImageOp):
 
 @dataclass(frozen=True)
 class ToDtype(ImageOp):
-    """The numbers as another dtype: "float16", "bfloat16", "float32", or the one that the images had, "uint8" or "uint16".
+    """The numbers as another dtype.
 
-    scale: also convert from 0 … 255, or 0 … 65,535 for uint16, to 0 … 1 (and back), like torchvision's.
+    Args:
+        dtype: "float16", "bfloat16", "float32", or the one that the images had, "uint8" or "uint16".
+        scale: True also converts from 0 … 255, or 0 … 65,535 for uint16, to 0 … 1 (and back), like torchvision's. Default: False.
+
+    Raises:
+        PlanError: for another dtype, and for numbers that are no bytes any more that it could restore.
+
+    Example:
+        I = ps.image
+        photos = ps.read("photos").transform(image=[I.Decode(), I.Resize((64, 64)), I.ToDtype("float32", scale=True)])
+        photos.head(2)["image"].max() <= 1
     """
 
     dtype: str
@@ -111,7 +141,18 @@ class ToDtype(ImageOp):
 
 @dataclass(frozen=True)
 class ToLayout(ImageOp):
-    """The order of a batch's axes: "NCHW", the default and torch's, or "NHWC"."""
+    """The order of a batch's axes.
+
+    Args:
+        layout: "NCHW", the default and torch's, or "NHWC".
+
+    Raises:
+        PlanError: for another layout.
+
+    Example:
+        photos = ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize((64, 64)), ps.image.ToLayout("NHWC")])
+        photos.head(2)["image"].shape == (2, 64, 64, 3)
+    """
 
     layout: Literal["NCHW", "NHWC"] = "NCHW"
 
