@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from penstock.core.address_space import spare_addresses
 from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cancel import in_threads
 from penstock.core.errors import PlanError, SourceError
@@ -80,7 +79,6 @@ def read(
     Further arguments are the format's own (docs/formats.md lists them), for example `window=2049` for token files.
     Raises SourceError if there is nothing to read, PlanError for a column that is not there.
     """
-    spare_addresses()
     if isinstance(where, Mapping) or hasattr(where, "columns"):  # their names would be taken for paths
         raise PlanError(f"read: a {type(where).__name__} is data, not a path; pass it to penstock.from_arrays")
     places = paths_of("read", where)

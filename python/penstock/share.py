@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.address_space import spare_addresses
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError, StateError
 from penstock.core.spec import Ids
@@ -213,7 +212,6 @@ def share_of(
     memory_bytes: what the stages may hold together; None for this rank's part of what is free on its machine. bad_samples: what is done about them;
     None for an error. equal_parts: see `order.batches.BatchOrder`.
     """
-    spare_addresses()
     rank, world_size = ranks
     tolerance = None if bad_samples is None or bad_samples.on_error == "raise" else _tolerance(bad_samples, rank)
     if tolerance is not None and find(dataset.root, BatchTokens) is not None:
