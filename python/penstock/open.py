@@ -294,7 +294,7 @@ def read_sql(
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
 ) -> Dataset:
-    """The result of a SQL query, as Arrow tables: PostgreSQL, SQLite, DuckDB or Flight SQL, by the URI's scheme.
+    """The result of a SQL query, as Arrow tables: PostgreSQL, SQLite or DuckDB, by the URI's scheme.
 
     partition: a column of the result by whose order the rows are numbered (integers, text, dates or timestamps; indexed, unique
     and never null). The rows are then read by ranges of it: in parallel, in any order, from all ranks, each row once,
