@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.errors import StateError
-from penstock.core.given import as_tuple, is_whole
+from penstock.core.given import is_whole
 from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
 from penstock.order.lane_rows import LaneRows
@@ -141,7 +141,7 @@ def merge_states(states: Sequence[Any]) -> dict[str, Any]:
     `load_state_dict` of any number of ranks takes what this returns. Parts may come in any order; each is what `state_dict()` of a rank returned
     at the same step. Raises StateError if steps or plans differ.
     """
-    states = as_tuple("merge_states", states) if isinstance(states, (list, tuple, Iterator)) else ()
+    states = tuple(states) if isinstance(states, (list, tuple, Iterator)) else ()
     if not states or not all(isinstance(state, dict) for state in states):
         raise StateError("merge_states: pass the list of what state_dict() returned on every rank")
     first = {name: value for name, value in states[0].items() if name != "lanes"}
