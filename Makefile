@@ -5,7 +5,6 @@
 #   make test-long   all tests at full size and every variant: before a release, and after work on a parser
 #   make bench   ours and the peers, side by side    make docs    the documentation as pages in site/
 #   make gpu     checks and figures on a GPU, in less than ten minutes; needs Python, PyTorch and the built package, and builds nothing
-#   make pictures   the pictures of docs/order.md anew, from trainings that it runs, and that of docs/jpeg.md (a minute)
 #   make wheel   a wheel for Python 3.11 and newer, in dist/
 #   make fuzz    every parser of foreign bytes, for FUZZ_SECONDS each (needs the nightly toolchain)
 # What the set-up prints goes to target/setup/*.log.
@@ -31,7 +30,7 @@ unexport CONDA_PREFIX
 # Tests start many interpreters, which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-long lint bench gpu pictures docs fuzz wheel build clean tools prepare servers compiled
+.PHONY: demo quick test test-long lint bench gpu docs fuzz wheel build clean tools prepare servers compiled
 .DELETE_ON_ERROR:
 
 demo: build
@@ -62,9 +61,7 @@ bench: build
 	$(BIN)/python benches/run.py $(BENCH)
 	test -n "$(BENCH)" || $(BIN)/python benches/s3.py
 	test -n "$(BENCH)" || $(BIN)/python benches/order.py
-	test -n "$(BENCH)" || $(BIN)/python benches/resume.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/tokenise_pack.py --json
-	test -n "$(BENCH)" || $(BIN)/python benches/mixing.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/workers.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/isolation.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/beside_training.py --json
@@ -74,10 +71,6 @@ bench: build
 
 gpu:
 	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) benches/gpu.py
-
-pictures: build
-	$(BIN)/python benches/order_pictures.py
-	$(BIN)/python scripts/draw_jpeg_entry_points.py > docs/images/jpeg_entry_points.svg
 
 # What lint and test fetch and compile, side by side: make -j 2 prepare. pip takes one core and waits for the network.
 prepare: $(VENV)/installed compiled servers

@@ -22,7 +22,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-import chart
 import data as bench_data
 import environments
 import table
@@ -44,7 +43,6 @@ PEERS = (
     "ray",
     "pandas",
 )
-CHART = REPOSITORY / "docs" / "images" / "bench.svg"
 OURS_EVERY = 3
 Lines = dict[Side, list[Line]]
 
@@ -212,13 +210,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--no-ours", action="store_true", help="the peers alone")
     parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--json", type=Path, default=work_folder() / "results.json", help="where the figures go")
-    parser.add_argument(
-        "--chart",
-        nargs="?",
-        type=Path,
-        const=CHART,
-        help=f"draw them as SVG; to {CHART.relative_to(REPOSITORY)} unless named",
-    )
     arguments = parser.parse_args()
     if unknown := set(arguments.peers) - set(PEERS):
         parser.error(f"unknown peers {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
@@ -245,10 +236,6 @@ def main() -> int:
     arguments.json.write_text(json.dumps(result, indent=1))
     show(result, console)
     console.print(f"Figures: {arguments.json}")
-    if arguments.chart and result["rows"]:
-        arguments.chart.parent.mkdir(parents=True, exist_ok=True)
-        arguments.chart.write_text(chart.draw(result))
-        console.print(f"Chart: {arguments.chart}")
     return 0 if result["rows"] else 1
 
 

@@ -1,6 +1,6 @@
 """Autotuned against settings found by hand, on five pipelines; and tf.data's AUTOTUNE against its own best.
 
-    python benches/tuning.py [--pipelines decode,consumer] [--rounds 2] [--duels 3] [--seconds 4] [--no-peers] [--json FILE] [--chart FOLDER]
+    python benches/tuning.py [--pipelines decode,consumer] [--rounds 2] [--duels 3] [--seconds 4] [--no-peers] [--json FILE]
 
 - decode: JPEG photographs, decoded as fast as they go.
 - s3: 1.3 GB in objects of 5 MB, from a server where each request waits 30 ms (see benches/s3.py); TensorFlow's wheels read no S3.
@@ -33,11 +33,10 @@ import data as bench_data
 import environments
 import s3
 import s3_store
-import tuning_chart
 from run import cpu_model
 from side import Failed, Line, call
 from tuning_work import ROWS, TITLES
-from work import HERE, REPOSITORY, data_folder, interpreter, table_width, work_folder
+from work import HERE, data_folder, interpreter, table_width, work_folder
 
 CPUS = len(os.sched_getaffinity(0))
 Setting = dict[str, Any]
@@ -165,9 +164,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="how long the clock runs")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--json", type=Path, default=work_folder() / "tuning.json", help="where the figures go")
-    parser.add_argument(
-        "--chart", type=Path, nargs="?", const=REPOSITORY / "docs" / "images", help="where the pictures go"
-    )
     asked, console = parser.parse_args(), Console(width=table_width())
     if unknown := set(asked.pipelines) - set(TITLES):
         parser.error(f"no pipeline {', '.join(sorted(unknown))}; there are {', '.join(TITLES)}")
@@ -177,9 +173,6 @@ def main() -> None:
     asked.json.parent.mkdir(parents=True, exist_ok=True)
     asked.json.write_text(json.dumps(result, indent=1))
     console.print(f"Figures: {asked.json}")
-    if asked.chart is not None:
-        for path in tuning_chart.write(result, asked.chart):
-            console.print(f"Picture: {path}")
 
 
 if __name__ == "__main__":

@@ -73,18 +73,7 @@ hadoop() {
         mvn -B -q -f "$list" dependency:copy-dependencies -DoutputDirectory="$PWD/target/hadoop"
 }
 
-# Apache Arrow's example server of Flight SQL (SQLite in memory).
-flight_sql() {
-    version=v18.8.0
-    if is_made flightsql "$version" || lacks "Flight SQL" golang-go go; then
-        return
-    fi
-    echo "Building Apache Arrow's example server of Flight SQL (about two minutes), which the tests of read_sql talk to"
-    package=github.com/apache/arrow-go/v18/arrow/flight/flightsql/example/cmd/sqlite_flightsql_server
-    make_server flightsql "$version" "Flight SQL" 0 env GOBIN="$PWD/target/flightsql" go install "$package@$version"
-}
-
-# fake-gcs-server, which speaks the protocols of Google Cloud Storage. What Flight SQL's build compiled is used again.
+# fake-gcs-server, which speaks the protocols of Google Cloud Storage.
 gcs() {
     version=v1.56.1
     if is_made gcs "$version" || lacks gs:// golang-go go; then
@@ -111,7 +100,6 @@ mkdir -p target
 postgresql & first=$!
 hadoop & second=$!
 azurite & third=$!
-flight_sql
 gcs
 wait "$first"
 wait "$second"

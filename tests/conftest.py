@@ -25,7 +25,7 @@ SHARES_MUCH = (
     "tests/damage/test_changing_files.py",
     "tests/damage/test_image_memory.py",
 )
-SERVER_FIXTURES = {"flight_sql", "hdfs", "postgres"}
+SERVER_FIXTURES = {"hdfs", "postgres"}
 
 
 settings.register_profile("penstock", max_examples=tries(1_000), deadline=None)
@@ -109,15 +109,3 @@ def hdfs() -> Iterator[Any]:
     with hdfs_cluster() as cluster:
         cluster.wait()
         yield cluster
-
-
-@pytest.fixture(scope="session")
-def flight_sql() -> Iterator[Any]:
-    """A server of Flight SQL, one for all tests."""
-    from servers.flight_sql import PROGRAM, FlightSql
-
-    if not PROGRAM.exists():
-        pytest.skip("the server of Flight SQL is not built; scripts/test_servers.sh does it where Go is")
-    server = FlightSql()
-    yield server
-    server.stop()

@@ -57,13 +57,6 @@ def test_the_picture_of_entry_points_is_what_its_script_draws() -> None:
     assert drawn == (ROOT / "docs" / "images" / "jpeg_entry_points.svg").read_text(encoding="utf-8")
 
 
-def test_the_picture_of_lanes_is_what_the_order_does(tmp_path: Path) -> None:
-    script = [sys.executable, str(ROOT / "benches" / "order_pictures.py"), "--lanes", "--out", str(tmp_path)]
-    subprocess.run(script, capture_output=True, check=True)
-    drawn = (tmp_path / "order_lanes.svg").read_text(encoding="utf-8")
-    assert drawn == (ROOT / "docs" / "images" / "order_lanes.svg").read_text(encoding="utf-8")
-
-
 def test_the_table_of_formats_is_the_registry() -> None:
     text = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
     script = [sys.executable, str(ROOT / "scripts" / "formats_table.py")]

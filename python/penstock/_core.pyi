@@ -161,21 +161,6 @@ class MixedOrder:
     def until(self, epoch: int, lanes: _Ids, rows: _Ids, last: _Ids) -> tuple[_Ids, _Ids]:
         """When the blocks are done in which rows of lanes lie, by their last ids: the lane, -1 for all, and its first row that needs them no more."""
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether `gather_steps` can be called: each input is one dataset as it lies."""
-
-    def gather_steps(
-        self,
-        epoch: int,
-        share: tuple[int, int],
-        step: int,
-        rows: int,
-        columns: Sequence[tuple[Sequence[_Bytes], int]],
-        outs: Sequence[_Bytes],
-    ) -> None:
-        """The rows of whole steps, `rows` in all: outs[c] from columns[c], which has the bytes of every dataset and those of a row."""
-
 @final
 class MixtureWord:
     """The sequence of sources in which source c gives quotas[c] of as many rows as these are together, evenly spread."""

@@ -16,7 +16,7 @@ from penstock.core.by_name import options_by_name
 from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cache_dirs import size_of
 from penstock.core.errors import PlanError
-from penstock.core.given import as_tuple, check_flags, check_progress, check_whole, is_one_of, is_whole, path_of
+from penstock.core.given import check_flags, check_progress, check_whole, is_one_of, is_whole, path_of
 from penstock.core.lengths import Lengths
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.names import did_you_mean
@@ -182,7 +182,7 @@ class Dataset:
         """
         if not isinstance(samples, Iterable):
             raise PlanError(f"shard({quoted(samples)}): {_NODES}")
-        return self._then(Shard(input=self.root, samples=as_tuple("shard", samples)))
+        return self._then(Shard(input=self.root, samples=tuple(samples)))
 
     def select(self, *columns: str | Sequence[str]) -> Dataset:
         """These columns alone, in this order.

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from penstock.core.address_space import spare_addresses
 from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cancel import in_threads
 from penstock.core.errors import PlanError, SourceError
@@ -101,7 +100,6 @@ def read(
         photos.classes == ("cats", "dogs")
         tables = ps.read("examples.tfrecord", columns={"features": "x", "label": "y"}, nulls="mask")
     """
-    spare_addresses()
     if isinstance(where, Mapping) or hasattr(where, "columns"):  # their names would be taken for paths
         raise PlanError(f"read: a {type(where).__name__} is data, not a path; pass it to penstock.from_arrays")
     places = paths_of("read", where)
@@ -391,7 +389,7 @@ def read_sql(
     limits: Limits = DEFAULT_LIMITS,
     progress: Progress | None = None,
 ) -> Dataset:
-    """The result of a SQL query, as Arrow tables: PostgreSQL, SQLite, DuckDB or Flight SQL, by the URI's scheme.
+    """The result of a SQL query, as Arrow tables: PostgreSQL, SQLite or DuckDB, by the URI's scheme.
 
     A saved state knows the data by the number of rows and by a key every few hundred rows. Only what is requested leaves the server.
 

@@ -25,7 +25,6 @@ pub mod lines;
 pub mod listed;
 pub mod lost;
 pub mod mapped;
-pub mod mixed_steps;
 pub mod order;
 pub mod pack;
 pub mod parquet;

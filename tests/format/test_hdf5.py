@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -285,24 +284,6 @@ def test_a_file_that_is_open_elsewhere_in_the_process(tmp_path: Path, locking: A
         file.create_dataset("x", data=np.arange(6), chunks=(4,))
     with h5py.File(tmp_path / "a.h5", locking=locking):
         assert through(ps.read(tmp_path / "a.h5")) == {"x": list(range(6))}
-
-
-def test_a_heap_over_which_libhdf5_would_loop_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "a.h5"
-    with h5py.File(path, "w") as file:
-        file.create_dataset("text", data=[f"text number {row}" for row in range(300)], dtype=h5py.string_dtype())
-        file.create_dataset("x", data=np.arange(300))
-    with ps.Loader(ps.read(path).batch(300)) as loader:
-        assert next(iter(loader))["text"].to_pylist() == [f"text number {row}" for row in range(300)]
-    content = bytearray(path.read_bytes())
-    heap = content.index(b"GCOL")
-    for at, number, size in [(heap + 16, 0, 0), (heap + 16 + 32, 7, 2**64 - 15)]:
-        damaged = content.copy()
-        struct.pack_into("<H6xQ", damaged, at, number, size)
-        path.write_bytes(damaged)
-        with pytest.raises(ps.DataError, match=rf"a\.h5, byte {at:,}: an object in the heap"):
-            list(ps.Loader(ps.read(path).batch(300)))
-        assert len(list(ps.Loader(ps.read(path, columns=["x"]).batch(100)))) == 3
 
 
 def test_names_with_dots_and_groups_are_columns_of_their_own(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""SQL queries on real databases: a PostgreSQL server, a Flight SQL server, SQLite and DuckDB files."""
+"""SQL queries on real databases: a PostgreSQL server, SQLite and DuckDB files."""
 
 from __future__ import annotations
 
@@ -73,20 +73,13 @@ TABLE = (
 )
 
 
-SERVED = [pytest.param(name, marks=pytest.mark.servers) for name in ("postgresql", "grpc")]
-
-
-@pytest.fixture(params=["sqlite", "duckdb", *SERVED])
+@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgresql", marks=pytest.mark.servers)])
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database with the table `samples`."""
     if request.param == "postgresql":
         server = request.getfixturevalue("postgres")
         run_postgres(server, KILL, *TABLE)
         return str(server.uri)
-    if request.param == "grpc":
-        flight = request.getfixturevalue("flight_sql")
-        flight.run(*TABLE)
-        return str(flight.uri)
     path = tmp_path / f"data.{request.param}"
     {"sqlite": run_sqlite, "duckdb": run_duckdb}[request.param](path, *TABLE)
     return f"{request.param}:///{path}"
@@ -95,8 +88,6 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def change(uri: str, request: pytest.FixtureRequest, *statements: str) -> None:
     if uri.startswith("postgresql"):
         run_postgres(request.getfixturevalue("postgres"), *statements)
-    elif uri.startswith("grpc"):
-        request.getfixturevalue("flight_sql").run(*statements)
     else:
         path = Path(Place(uri).path)
         (run_sqlite if uri.startswith("sqlite") else run_duckdb)(path, *statements)

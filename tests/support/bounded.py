@@ -59,7 +59,7 @@ def read_bounded(cases: Mapping[str, Case], cache: Path) -> dict[str, Outcome]:
     )
     child = subprocess.run(
         [sys.executable, "-m", "support.bounded"],
-        cwd=TESTS, input=lines, capture_output=True, text=True, timeout=_ALL_S, check=False,
+        cwd=TESTS, env={**os.environ, "MALLOC_ARENA_MAX": "2"}, input=lines, capture_output=True, text=True, timeout=_ALL_S, check=False,
     )  # fmt: skip
     assert child.returncode == 0, child.stderr
     outcomes = [Outcome(**json.loads(line)) for line in child.stdout.splitlines()]
@@ -114,7 +114,7 @@ def _read(case: dict[str, Any]) -> str:
     dataset = ps.read(case["path"], limits=ps.Limits(**case["limits"]), **case["options"])
     if case["images"]:
         dataset = dataset.transform(image=[ps.image.Decode(), ps.image.Resize((32, 32))])
-    with ps.Loader(dataset.batch(1)) as loader:
+    with ps.Loader(dataset.batch(1), memory=case["asked_mb"] << 17) as loader:
         for number, _ in enumerate(loader):
             if number == 3:
                 break

@@ -70,12 +70,11 @@ def make_chunked(folder: Path) -> Path:
 
 
 def make_newest(folder: Path) -> Path:
-    """What newer writers make: other trees of groups and chunks, records, a dataset in a group, text of any length."""
+    """What newer writers make: other trees of groups and chunks, records, a dataset in a group. Without text of any length: over a damaged heap libhdf5 may loop for ever."""
     with h5py.File(folder / "small.h5", "w", libver="latest") as file:
         records = np.array([(row, row / 3) for row in range(6)], [("a", "<i2"), ("b", "<f4")])
         file.create_dataset("r", data=records, chunks=(2,), maxshape=(None,), fletcher32=True)
         file.create_group("g").create_dataset("x", data=np.arange(6), chunks=(4,), compression="gzip")
-        file.create_dataset("t", data=["text " * row for row in range(6)], dtype=h5py.string_dtype())
     return folder / "small.h5"
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -15,12 +14,6 @@ from penstock.core.quoted import quoted
 
 #: Whole numbers of plans are below this: kernels count in 64 bits, and seeds use them all.
 _END = 1 << 64
-#: So many entries of a list are more than anybody writes; an iterable without an end has more.
-_MOST = 1 << 20
-#: No option is nested deeper.
-_DEEPEST = 8
-#: Datasets have millions of files; a generator without an end gives more.
-_MOST_PATHS = 1 << 23
 
 
 def is_whole(value: Any) -> bool:
@@ -103,45 +96,4 @@ def paths_of(what: str, given: Any) -> list[str]:
     """One path or several as texts; PlanError for anything else."""
     if isinstance(given, (str, bytes, os.PathLike)) or not isinstance(given, Iterable):
         return [path_of(what, given)]
-    found = []
-    for one in given:
-        found.append(path_of(what, one))
-        if len(found) > _MOST_PATHS and not isinstance(given, Sized):
-            raise PlanError(f"{what}: more than {_MOST_PATHS:,} paths; pass a list that ends")
-    return found
-
-
-def as_option(what: str, given: Any, depth: int = 0) -> Any:
-    """An option's value, iterables as lists; PlanError for what no message can show: without an end, too large, too deep."""
-    if isinstance(given, Iterable) and not isinstance(given, Sized):
-        return as_option(what, list(as_tuple(what, given)), depth)
-    if isinstance(given, Integral):
-        is_odd = not is_whole(given)
-    elif isinstance(given, Sized):
-        is_odd = length_of(given) > _MOST_PATHS or depth > _DEEPEST
-    else:
-        is_odd = quoted(given) == f"<{type(given).__name__}>"
-    if is_odd:
-        raise PlanError(
-            f"{what}={quoted(given)}: no option takes this; pass a value of the kind that docs/formats.md names"
-        )
-    if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
-        for one in (*given, *given.values()) if isinstance(given, Mapping) else given:
-            as_option(what, one, depth + 1)
-    return list(given) if isinstance(given, np.ndarray) and not depth else given
-
-
-def length_of(given: Sized) -> int:
-    """The length of a list, also where it is more than Python counts."""
-    try:
-        return len(given)
-    except OverflowError:
-        return _END
-
-
-def as_tuple(where: str, given: Iterable[Any]) -> tuple[Any, ...]:
-    """The entries of an iterable; PlanError where it has no end in sight."""
-    found = tuple(islice(given, _MOST + 1))
-    if len(found) > _MOST:
-        raise PlanError(f"{where}: more than {_MOST:,} entries; pass a list that ends")
-    return found
+    return [path_of(what, one) for one in given]

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from penstock.core.byte_ranges import Locate, Progress
 from penstock.core.errors import PlanError
-from penstock.core.given import as_option, is_one_of, is_whole
+from penstock.core.given import is_one_of, is_whole
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field
@@ -52,7 +52,6 @@ class Column:
             raise PlanError(f"Column: feature={quoted(self.feature)}; pass the name of a column in the data")
         if self.dtype is not None and not isinstance(self.dtype, str):
             raise PlanError(f"Column: dtype={quoted(self.dtype)}; pass the name of a type, for example 'float32'")
-        as_option("Column: default", self.default)
         if self.nulls is not None:
             check_nulls("Column", self.nulls)
             if self.default is not None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.core.default_values import held_number
 from penstock.core.errors import PlanError
-from penstock.core.given import as_tuple, check_flags, hold_as_int
+from penstock.core.given import check_flags, hold_as_int
 from penstock.core.quoted import quoted
 from penstock.core.spec import Bytes, Field, Spec
 
@@ -117,7 +117,7 @@ def _number(verb: str, value: Any) -> float:
 def as_names(verb: str, columns: Any) -> tuple[str, ...]:
     """What a user gave, a name or several, as plans hold it; PlanError if it is neither."""
     try:
-        names = (columns,) if isinstance(columns, str) else as_tuple(verb, columns)
+        names = (columns,) if isinstance(columns, str) else tuple(columns)
     except TypeError:
         names = ()
     check_names(verb, names, columns)

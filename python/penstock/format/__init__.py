@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import PenstockError, PlanError, SourceError
-from penstock.core.given import as_option
 from penstock.core.options import Options
 from penstock.core.quoted import quoted
 from penstock.core.shards import Shards
@@ -131,13 +130,12 @@ def format_named(name: str, options: Options) -> Format:
 
 
 def _checked(format: Format, options: Options) -> Options:
-    """The options, if the format has them and their values can be options."""
+    """The options, if the format has them; arrays, and what can be gone through once, as lists."""
     if unknown := set(options.own) - set(format.options):
         known = "; ".join(f"{option}: {text}" for option, text in format.options.items()) or "none"
         raise PlanError(f"read: {format.name} has no option {', '.join(sorted(unknown))}; its options: {known}")
-    return replace(
-        options, own={name: as_option(f"{format.name}: {name}", value) for name, value in options.own.items()}
-    )
+    is_listed = {name: isinstance(value, (Iterator, np.ndarray)) for name, value in options.own.items()}
+    return replace(options, own={name: [*value] if is_listed[name] else value for name, value in options.own.items()})
 
 
 def _choose(where: str, shards: Shards, read: ByteRanges) -> tuple[Format, Shards]:

@@ -25,7 +25,6 @@ from penstock.core.shards import Shards
 from penstock.core.spec import Ids
 from penstock.derived.downloads import copies_of, naming
 from penstock.format.hdf5_chunks import Blocks
-from penstock.format.hdf5_heaps import check_heaps
 from penstock.source.arrays.sliced import (
     ArrayColumn,
     ArrayFacts,
@@ -115,7 +114,6 @@ class Files:
     def __init__(self, shards: Shards, read: ByteRanges) -> None:
         self.shards, self.read = shards, read
         self._open: Lru[int, _File] = Lru(_OPEN_FILES, evicted=lambda opened: opened.file.close())
-        self._sound: set[int] = set()  # files whose heaps were looked at
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -168,9 +166,6 @@ class Files:
             if path not in datasets:
                 datasets[path] = Blocks(self.dataset(shard, path))
             blocks = datasets[path]
-            if blocks.dtype.hasobject and shard not in self._sound:
-                check_heaps(self.shards.path(shard), int(self.shards.sizes[shard]))
-                self._sound.add(shard)
             unpack = blocks.take(first, first + count)
         return unpack()
 

@@ -16,7 +16,7 @@ from penstock.core import kernels
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.options import Nulls
 from penstock.core.ragged import is_numbers, pick_numbers
-from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
+from penstock.core.spec import Columns, Ids, Spans, Spec
 from penstock.inputs.memory_columns import hold, named_columns
 from penstock.source.manifest import Manifest, StatedManifest
 from penstock.source.protocol import Access, Allocate
@@ -102,10 +102,6 @@ class Arrays:
         widths = [field.row_bytes for field in self.spec.values()]
         order.gather_steps(share, step, rows, sources, widths, [_flat(out) for out in outs.values()])
         return dict(outs)
-
-    def flat_columns(self) -> dict[str, Bytes]:
-        """The bytes of each column's rows."""
-        return {name: _flat(column) for name, column in self.columns.items()}
 
 
 def from_arrays(columns: Any, nulls: Nulls = "error") -> Arrays:

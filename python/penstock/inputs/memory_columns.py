@@ -25,7 +25,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import DataError, PlanError, SourceError
-from penstock.core.given import length_of
 from penstock.core.options import Nulls
 from penstock.core.quoted import quoted
 from penstock.core.ragged import ragged_column
@@ -162,7 +161,7 @@ def _plain(name: str, column: Any) -> npt.NDArray[Any] | pa.Array | Held:
         return column
     if np.ma.is_masked(column):
         return np.ma.asarray(column)
-    if isinstance(column, Sized) and length_of(column) > _MOST_ROWS:
+    if isinstance(column, Sized) and len(column) > _MOST_ROWS:
         raise PlanError(
             f"from_arrays: column {quoted(name)} has more than {_MOST_ROWS:,} rows, and all would be held in memory; write them to files"
         )

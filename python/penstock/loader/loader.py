@@ -234,7 +234,7 @@ class Loader(Generic[BatchT]):
     # State
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands: less than 1 KiB of plain JSON, besides weights that were set, the same on every rank and for any number of them.
+        """Where the loader stands: less than 4 KiB of plain JSON for a plan of 200 verbs, besides weights that were set, the same on every rank and for any number of them.
 
         With lane stages (a filter by a function, flat_map, pack) each rank knows the places of its own lanes, some bytes each:
         save every rank's state, and load `penstock.merge_states` of all; where there is one rank, its state is the whole.

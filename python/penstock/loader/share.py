@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.address_space import spare_addresses
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError, StateError
 from penstock.core.spec import Ids
@@ -222,7 +221,6 @@ def share_of(
 
     weights: what was set for the dataset's mixes. equal_parts: see `order.batches.BatchOrder`.
     """
-    spare_addresses()
     rank, world_size = ranks
     dataset = Dataset(weights.applied(dataset.root))
     tolerance = None if bad_samples.on_error == "raise" else _tolerance(bad_samples, rank)

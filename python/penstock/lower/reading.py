@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from penstock.deliver.launchers import ranks_here
 from penstock.lower.context import ITEM_BYTES, Context
-from penstock.plan.nodes import Cache, Mix, Read, Shuffle
-from penstock.plan.tree import find, flow
+from penstock.plan.nodes import Cache, Read
+from penstock.plan.tree import flow
 from penstock.resolve.resolved import resolve
 from penstock.runtime.budget import ItemBytes
 from penstock.runtime.item_bytes import ColumnBytes
@@ -21,7 +21,7 @@ from penstock.stages.cached.reader import CacheReader
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.reader import Lanes
 from penstock.stages.read.begin import Begin, columns_with, read_with
-from penstock.stages.read.memory import GatherMixed, GatherSteps
+from penstock.stages.read.memory import GatherSteps
 from penstock.stages.read.reader import AnyReader, Reading
 from penstock.stages.read.readers import reader_of
 from penstock.stages.read.together import read_together
@@ -145,26 +145,13 @@ def _read(context: Context, opened: Readers, begin: Begin) -> list[Stage]:
 
 def _native_gather(context: Context, opened: Readers, begin: Begin, columns: Callable[[Any], Columned]) -> Stage | None:
     """One call for order and rows of whole steps, of short rows in memory; None where that cannot be."""
-    sources = [leaf.opened.source for leaf in context.sources.leaves]
-    steps = [source for source in sources if isinstance(source, StepSource) and source.gathers_steps]
-    is_one = len(sources) == 1 or _are_mixed(context)
-    if context.bad is not None or opened.caches or len(steps) < len(sources) or not is_one:
+    source, *others = [leaf.opened.source for leaf in context.sources.leaves]
+    is_short = not others and isinstance(source, StepSource) and source.gathers_steps
+    if context.bad is not None or opened.caches or not is_short:
         return None
-    places = context.cursor, context.slots, context.budget
-    make = GatherSteps(steps[0], *places) if len(steps) == 1 else GatherMixed(steps, *places)
+    make = GatherSteps(cast("StepSource", source), context.cursor, context.slots, context.budget)
     threads = min(_GATHER_THREADS, context.where.cpus)
     return Stage("gather", "cpu", begin.admitted(make, columns), threads=threads)
-
-
-def _are_mixed(context: Context) -> bool:
-    """Whether all sources are alike and go into one mix as they lie: rows are the same before it and behind it."""
-    mix, sources = find(context.root, Mix), [leaf.opened.source for leaf in context.sources.leaves]
-    return (
-        mix is not None
-        and all(source.spec == sources[0].spec for source in sources)
-        and len(mix.inputs) == len(sources)
-        and all(isinstance(node, (Read, Shuffle)) for below in mix.inputs for node in flow(below))
-    )
 
 
 def window_bytes(context: Context) -> int:

@@ -39,9 +39,9 @@ def differences(
     found: list[str] = []
     for kind, first, end, mine, mine_end in SequenceMatcher(None, saved, here, autojunk=False).get_opcodes():
         if kind == "delete":
-            found.append(f"verb {first + 1}, {', '.join(was[first:end])}, is gone")
+            found.append(f"verb {first + 1}, {_some(was[first:end])}, is gone")
         elif kind == "insert":
-            found.append(f"verb {mine + 1}, {', '.join(now[mine:mine_end])}, is new")
+            found.append(f"verb {mine + 1}, {_some(now[mine:mine_end])}, is new")
         elif end - first == mine_end - mine:
             pairs = zip(range(first, end), range(mine, mine_end), strict=True) if kind == "replace" else ()
             found += [
@@ -50,7 +50,7 @@ def differences(
             ]
         elif kind == "replace":
             found.append(
-                f"from verb {first + 1} on, {', '.join(was[first:end])} was there, and is now {', '.join(now[mine:mine_end])}"
+                f"from verb {first + 1} on, {_some(was[first:end])} was there, and is now {_some(now[mine:mine_end])}"
             )
     return found
 
@@ -64,8 +64,12 @@ def _of_verb(number: int, was: str, details: Mapping[str, Any], now: str, mine: 
     found = [*_of_parts(details, mine)]
     if not found:
         return f"{verb}: it differs, and the state does not say in what"
+    return f"{verb}: {_some(found)}"
+
+
+def _some(found: Sequence[str]) -> str:
     more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
-    return f"{verb}: {', '.join([*found[:_MOST], *more])}"
+    return ", ".join([*found[:_MOST], *more])
 
 
 def _name(verb: str, place: Any) -> str:

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import PlanError
-from penstock.core.given import as_tuple
 from penstock.core.quoted import quoted
 from penstock.core.spec import Field, is_bytes, is_list, is_text
 from penstock.plan.nullable import Nullable, both, either, filled, is_null, lifted, put_together, taken_apart
@@ -143,7 +142,7 @@ class Expression:
         """
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             raise PlanError(f"is_in({quoted(values)}): pass a list of values")
-        return Expression("is_in", (self, as_tuple("is_in", map(_plain, values))))
+        return Expression("is_in", (self, tuple(map(_plain, values))))
 
     def between(self, low: Any, high: Any) -> Expression:
         """Whether the value lies between two others, or is one of them.

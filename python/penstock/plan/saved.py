@@ -3,8 +3,8 @@
 Version 2 holds, besides the position,
 
     plan     a text a verb, which decides: what decides the order in clear, the rest as digests: of a function one of its code
-             and one of its values; the first verbs of a long plan as one text (see `folded`)
-    details  what explains a difference, by the verb's number and the part's name, as far as 1 KiB has room
+             and one of its values
+    details  what explains a difference, by the verb's number and the part's name, as far as 4 KiB have room
     python   the Python whose compiled code the digests are of
 
 Version 1, which still loads, had the plan alone, with one digest a verb in which functions counted by their names.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -23,7 +23,6 @@ from penstock.core.errors import StateError
 from penstock.core.given import is_whole
 from penstock.core.quoted import quoted
 from penstock.plan.difference import Described, differences
-from penstock.plan.folded import folded, unfolded
 from penstock.plan.function_parts import Part, place_of
 from penstock.plan.node import kinds
 from penstock.plan.nodes import Cache, Node, Read, describe, digest, of_all_ranks
@@ -34,8 +33,8 @@ from penstock.plan.tree import flow
 STATE_VERSION = 2
 _SHOWN = 80
 _MOST = 6
-#: Bytes of plan and details together: with the rest of a state, less than 1 KiB.
-_PLAN_BYTES = 720
+#: Bytes of plan and details together, unless the plan alone has more: with the rest of a state, less than 4 KiB.
+_PLAN_BYTES = 3_792
 #: Stands where details were left out.
 _MORE = "…"
 PYTHON = str(sys.implementation.cache_tag)
@@ -68,7 +67,7 @@ class SavedPlan:
     @property
     def order_digest(self) -> str:
         """32 hex digits of the verbs that decide which rows come when."""
-        return digest_of(verb.encode() for verb in _order_verbs(self.plan)).hex()
+        return _digest(_order_verbs(self.plan))
 
     @property
     def first_version(self) -> list[str]:
@@ -78,7 +77,7 @@ class SavedPlan:
     @property
     def entries(self) -> dict[str, Any]:
         """What a state holds of it, as JSON has it."""
-        plan = folded(self.plan, _PLAN_BYTES, _decides)
+        plan = self.plan
         return {"plan": plan, "details": self.details(_PLAN_BYTES - len(json.dumps(plan))), "python": PYTHON}
 
     def details(self, room: int) -> dict[str, dict[str, str]]:
@@ -101,7 +100,7 @@ def check_state(
             f"{mine['samples']:,} with {mine['data']}; open the data that was trained on, or start anew"
         )
     here = plan.first_version if state["version"] == 1 else plan.plan
-    saved, notes = unfolded(state["plan"], here, _decides), []
+    saved, notes = _unfolded(state["plan"], here), []
     if state["version"] > 1 and state["python"] != PYTHON:
         saved, notes = without_code(saved, here), _code_note(saved, here, state["python"])
     if saved == here:
@@ -123,6 +122,31 @@ def check_state(
         f"the state belongs to another plan, of the same order: {found}; training continues with the plan that is here",
         *notes,
     ]
+
+
+def _unfolded(saved: Sequence[str], here: Sequence[str]) -> list[str]:
+    """All verbs of a saved plan.
+
+    For a while, states held the first verbs of a long plan as one text, "folded 197 order=… parts=… code=…", with digests of those
+    that decide the order and of all: these are the verbs of here, where the digests are.
+    """
+    was = saved[0].split(" ") if saved else [""]
+    if was[0] != "folded":
+        return [*saved]
+    count = int(was[1]) if was[1:2] and was[1].isdigit() else 1
+    verbs = here[:count]
+    is_same = f"code={_digest(verbs)}" in was
+    has_order = f"order={_digest(_order_verbs(verbs))}" in was
+    recalled = [verb if is_same or (has_order and _decides(verb)) else _unrecorded(verb) for verb in verbs]
+    return [*recalled, *[_unrecorded("verbs")] * (len(verbs) < count), *saved[1:]]
+
+
+def _unrecorded(verb: str) -> str:
+    return f"{verb.partition(' ')[0]} (not recorded)"
+
+
+def _digest(verbs: Iterable[str]) -> str:
+    return digest_of(verb.encode() for verb in verbs).hex()
 
 
 def _order_verbs(plan: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from penstock.core.errors import PlanError
-from penstock.core.given import as_tuple, is_whole
+from penstock.core.given import is_whole
 from penstock.core.quoted import quoted
 
 #: Weights become whole numbers with at most this sum.
@@ -59,7 +59,7 @@ def _pair(entry: Any) -> tuple[Any, Any]:
 
 def plain(weights: Any) -> Weights:
     """Weights as a tuple of Python's numbers."""
-    return as_tuple("weights", (one.item() if isinstance(one, np.generic) else one for one in weights))
+    return tuple(one.item() if isinstance(one, np.generic) else one for one in weights)
 
 
 def check_steps(where: str, changes: Sequence[tuple[Any, Weights]]) -> None:

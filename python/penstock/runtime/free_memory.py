@@ -1,14 +1,12 @@
-"""How much memory there is to take: what the machine and the process's control group have, what of it is free, and the limit on addresses."""
+"""How much memory there is to take: what the machine and the process's control group have, and what of it is free."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from penstock.core.address_space import address_bytes_left
-
-#: The parts of what there is, of what is free, and of the addresses that are left, that loaders of one machine hold together unless it is given.
-_SHARE, _FREE_SHARE, _ADDRESS_SHARE = 4, 2, 8
+#: The parts of what there is, and of what is free, that loaders of one machine hold together unless it is given.
+_SHARE, _FREE_SHARE = 4, 2
 #: Where next to nothing is free, this much: less would make loaders slow and not the machine's memory larger.
 _LEAST_BYTES = 64 << 20
 
@@ -16,12 +14,9 @@ _LEAST_BYTES = 64 << 20
 def default_memory(ranks: int) -> int:
     """Bytes that a loader may hold: a quarter of what there is, or half of what is free now if that is less, shared by so many ranks of this machine.
 
-    At least 64 MiB; under a limit on addresses no more than an eighth of those that are left.
+    At least 64 MiB.
     """
-    most = [allowed_memory() // _SHARE, free_memory() // _FREE_SHARE]
-    if (addresses := address_bytes_left()) is not None:
-        most.append(addresses // _ADDRESS_SHARE)
-    return max(_LEAST_BYTES, min(most) // max(1, ranks))
+    return max(_LEAST_BYTES, min(allowed_memory() // _SHARE, free_memory() // _FREE_SHARE) // max(1, ranks))
 
 
 def allowed_memory(root: Path = Path("/")) -> int:
@@ -33,16 +28,14 @@ def allowed_memory(root: Path = Path("/")) -> int:
 
 
 def free_memory(root: Path = Path("/")) -> int:
-    """Bytes that can be taken without swapping, by the system, by every control group that this process is in, and by its limit on addresses.
+    """Bytes that can be taken without swapping, by the system, and by every control group that this process is in.
 
     root: where /proc and /sys lie.
     """
     import psutil
 
     available: int = psutil.virtual_memory().available
-    addresses = address_bytes_left()
-    left = [max(0, most - max(0, taken)) for most, taken in _groups_of(root)]
-    return min([available, *left, *([] if addresses is None else [addresses])])
+    return min([available, *(max(0, most - max(0, taken)) for most, taken in _groups_of(root))])
 
 
 def _groups_of(root: Path) -> Iterator[tuple[int, int]]:

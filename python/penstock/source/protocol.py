@@ -12,7 +12,7 @@ from penstock.core.kernels import EpochOrder
 from penstock.core.options import Options
 from penstock.core.rows import Rows
 from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.source.manifest import Manifest
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
@@ -145,9 +145,6 @@ class StepSource(Protocol):
 
         share: the places [first, last) of every global batch that are wanted.
         """
-
-    def flat_columns(self) -> dict[str, Bytes]:
-        """The bytes of each column's rows, one behind the other: several such sources, mixed, are gathered together."""
 
 
 @runtime_checkable

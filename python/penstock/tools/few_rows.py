@@ -8,7 +8,6 @@ from typing import Any, Self, cast
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.address_space import spare_addresses
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.core.given import is_whole
@@ -48,7 +47,6 @@ class FewRows:
 
     def __init__(self, root: Node) -> None:
         _check_stays(root)
-        spare_addresses()
         staged = lane_stage(root)
         self._is_batched = find(root, Batch) is not None
         self._rows = None if self._is_batched else _rows_or_none(root)

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use numpy::{PyArray1, PyReadwriteArray1, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 
 use super::order::{check, ids, whole_steps};
-use super::{Bytes, Ids, Out, detach_for, kernel_pool, misuse, slices};
-use crate::mixed_steps::MixedColumn;
+use super::{Ids, detach_for, kernel_pool, misuse};
 use crate::order::epochs::{Run, Sizes};
 use crate::order::mixed::{Asked, Input, Rounds};
 use crate::{order, permute};
@@ -263,61 +262,6 @@ impl MixedOrder {
         let (lane, end) = found.ok_or_else(|| misuse("lanes, and ids of rows, that there are"))?;
         Ok((PyArray1::from_vec(py, lane), PyArray1::from_vec(py, end)))
     }
-
-    /// Whether `gather_steps` can be called: each input is one dataset as it lies.
-    #[getter]
-    fn is_plain(&self) -> bool {
-        self.0.plain_inputs().is_some()
-    }
-
-    /// The rows of whole steps, `rows` in all: `outs[c]` from `columns[c]`, which has the bytes of every dataset and those of a row.
-    #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
-    fn gather_steps(
-        &self,
-        py: Python<'_>,
-        epoch: u64,
-        share: order::Share,
-        step: u64,
-        rows: usize,
-        columns: Vec<(Vec<Bytes<'_>>, usize)>,
-        mut outs: Vec<Out<'_>>,
-    ) -> PyResult<()> {
-        let steps = whole_steps(self.0.batch_rows(), share, rows)?;
-        let inputs = self.0.plain_inputs().ok_or_else(|| misuse("not each input is a dataset as it lies"))?;
-        let columns: Vec<MixedColumn<'_>> = columns
-            .iter()
-            .map(|(sources, row_bytes)| Ok(MixedColumn { sources: slices(sources)?, row_bytes: *row_bytes }))
-            .collect::<PyResult<_>>()?;
-        if columns.len() != outs.len() {
-            return Err(misuse("columns and outs must be equally long"));
-        }
-        for (column, out) in columns.iter().zip(&outs) {
-            check_mixed(column, &inputs)?;
-            if rows.checked_mul(column.row_bytes) != Some(out.len()) {
-                return Err(misuse(format!(
-                    "{rows} rows of {} bytes do not fill {} bytes",
-                    column.row_bytes,
-                    out.len()
-                )));
-            }
-        }
-        let first_ids: Vec<u64> = inputs.iter().map(|(first, _)| *first).collect();
-        let mut outs = outs.iter_mut().map(|out| out.as_slice_mut()).collect::<Result<Vec<_>, _>>()?;
-        py.detach(|| self.0.gather_steps((epoch, share), step, steps, &first_ids, &columns, &mut outs));
-        Ok(())
-    }
-}
-
-/// Whether a column has the rows of all inputs.
-fn check_mixed(column: &MixedColumn<'_>, inputs: &[(u64, u64)]) -> PyResult<()> {
-    let fits = |(source, (_, samples)): (&&[u8], &(u64, u64))| {
-        let bytes = usize::try_from(*samples).ok().and_then(|samples| samples.checked_mul(column.row_bytes));
-        bytes.is_some_and(|bytes| bytes <= source.len())
-    };
-    if column.row_bytes == 0 || column.sources.len() != inputs.len() || !column.sources.iter().zip(inputs).all(fits) {
-        return Err(misuse(format!("rows of {} bytes do not lie in the columns", column.row_bytes)));
-    }
-    Ok(())
 }
 
 fn asked(draws: bool) -> Asked {

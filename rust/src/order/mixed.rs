@@ -7,7 +7,7 @@ use rayon::ThreadPool;
 use super::epochs::Epochs;
 use super::mixed_blocks::{InputBlocks, blocks_of};
 use super::mixture::Mixture;
-use super::{Part, Share, parts, width};
+use super::{Share, parts, width};
 use crate::pool::find_first;
 
 /// Rows of an input in a lane that one task of the pool computes, and the most rows of a lane, for many inputs: fewer would derive the
@@ -64,20 +64,6 @@ impl Input {
             (Self::Epochs(_), Asked::Draws) => out.fill(epoch),
         }
     }
-}
-
-/// Rows of one lane in several steps.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LaneSteps<'a> {
-    /// The input of each row of the lane, step after step.
-    pub(crate) turns: &'a [u16],
-    /// Its id.
-    pub(crate) ids: &'a [u64],
-    pub(crate) rows_per_lane: usize,
-    /// Which of a step's rows are taken.
-    pub(crate) part: Part,
-    /// Where these stand among all that a step takes.
-    pub(crate) place: usize,
 }
 
 /// A mixed order. All lanes are equally long.
@@ -155,12 +141,7 @@ impl Mixed {
 
     /// Writes what is asked of rows from `first` on of a lane; rows past its end begin again.
     pub fn lane(&self, asked: Asked, epoch: u64, lane: u64, first: u64, out: &mut [u64]) {
-        self.lane_in_turn(asked, epoch, lane, first, &mut vec![0; out.len()], out);
-    }
-
-    /// The same, and the input of each row.
-    fn lane_in_turn(&self, asked: Asked, epoch: u64, lane: u64, first: u64, turns: &mut [u16], out: &mut [u64]) {
-        let (mut row, mut done) = (first % self.lane_rows, 0);
+        let (mut turns, mut row, mut done) = (vec![0; out.len()], first % self.lane_rows, 0);
         while done < out.len() {
             let count = usize::try_from(self.lane_rows - row).unwrap_or(usize::MAX).min(out.len() - done);
             let rows = done..done + count;
@@ -222,38 +203,9 @@ impl Mixed {
     }
 
     /// Steps whose rows of a lane are made together.
-    pub(crate) fn steps_together(&self) -> usize {
+    fn steps_together(&self) -> usize {
         let rows = (ROWS_PER_INPUT * self.inputs.len()).min(MOST_ROWS);
         (rows / self.mixture.rows_per_lane() as usize).max(1)
-    }
-
-    /// Calls `take` with the rows of each lane that a share lies in, in `steps` steps from `step` on.
-    pub(crate) fn each_lane(
-        &self,
-        (epoch, share): (u64, Share),
-        step: u64,
-        steps: usize,
-        mut take: impl FnMut(LaneSteps<'_>),
-    ) {
-        let rows_per_lane = self.mixture.rows_per_lane() as usize;
-        let (mut turns, mut ids, mut place) = (vec![0; steps * rows_per_lane], vec![0; steps * rows_per_lane], 0);
-        for part in parts(rows_per_lane as u64, share) {
-            self.lane_in_turn(Asked::Ids, epoch, part.lane, step * rows_per_lane as u64, &mut turns, &mut ids);
-            take(LaneSteps { turns: &turns, ids: &ids, rows_per_lane, part, place });
-            place += part.rows;
-        }
-    }
-
-    /// Where the rows of every input begin and how many there are, if each is one dataset as it lies.
-    #[must_use]
-    pub fn plain_inputs(&self) -> Option<Vec<(u64, u64)>> {
-        self.inputs
-            .iter()
-            .map(|input| match input {
-                Input::Epochs(epochs) => epochs.one_run(),
-                Input::Mixed(_) => None,
-            })
-            .collect()
     }
 
     /// The ids of `count` rows of a lane with so many; more are made if these are not there.
@@ -304,7 +256,6 @@ mod tests {
     use super::super::epochs::{Run, Sizes};
     use super::super::word::Word;
     use super::*;
-    use crate::mixed_steps::MixedColumn;
 
     /// Datasets of so many samples one behind the other, mixed on 4 lanes of 2 rows a step.
     fn mixed(samples: &[u64], lane_rows: u64, rounds: Rounds) -> Mixed {
@@ -356,38 +307,6 @@ mod tests {
                 mixed.lane(Asked::Draws, 0, lane, 0, &mut draws);
                 prop_assert!(ids.iter().all(|&id| id < samples.iter().sum()));
                 prop_assert!(ids.into_iter().zip(draws).all(|row| seen.insert(row)));
-            }
-        }
-    }
-
-    #[test]
-    fn rows_in_memory_are_those_of_the_ids() {
-        let samples = [30_u64, 50, 20];
-        let word = Arc::new(Word::new(vec![3, 5, 2]).unwrap());
-        let mixture = Arc::new(Mixture::new(vec![(0, word)], 4, 2).unwrap());
-        let first_ids = [0, 30, 80];
-        let inputs = samples.iter().zip(first_ids).map(|(&samples, first)| {
-            let sizes = Sizes { samples, lanes: 4, rows_per_lane: 2, block_rows: 3, window_blocks: 2 };
-            Input::Epochs(Arc::new(Epochs::new(sizes, Some((first, 1)), vec![Run { place: 0, first, distance: 1 }])))
-        });
-        let mixed = Mixed::new(mixture, inputs.collect(), 24, Rounds::GoOn).unwrap();
-        assert_eq!(mixed.plain_inputs(), Some(vec![(0, 30), (30, 50), (80, 20)]));
-        for share in [(0, 8), (2, 4), (1, 6), (7, 8)] {
-            let width = (share.1 - share.0) as usize;
-            let mut ids = vec![0; 12 * width];
-            mixed.steps(Asked::Ids, 1, share, 0, &mut ids, None);
-            for row_bytes in [1, 2, 3, 4, 8] {
-                let all: Vec<u8> = (0..100 * row_bytes).map(|byte| (byte * 31 / 7 % 251) as u8).collect();
-                let sources = first_ids
-                    .iter()
-                    .zip(samples)
-                    .map(|(&first, samples)| &all[first as usize * row_bytes..][..samples as usize * row_bytes]);
-                let column = MixedColumn { sources: sources.collect(), row_bytes };
-                let mut out = vec![0; 12 * width * row_bytes];
-                mixed.gather_steps((1, share), 0, 12, &first_ids, &[column], &mut [&mut out]);
-                let wanted: Vec<u8> =
-                    ids.iter().flat_map(|&id| all[id as usize * row_bytes..][..row_bytes].to_vec()).collect();
-                assert_eq!(out, wanted);
             }
         }
     }

@@ -1,1 +1,1 @@
-"""SQL queries: PostgreSQL, SQLite, DuckDB and Flight SQL, read by ranges of a key."""
+"""SQL queries: PostgreSQL, SQLite and DuckDB, read by ranges of a key."""

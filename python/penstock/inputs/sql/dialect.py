@@ -1,6 +1,6 @@
 """What differs from one database to the next: how one connects, holds a snapshot, and writes values into a query.
 
-Every connection gives Arrow tables: PostgreSQL, SQLite and Flight SQL through their ADBC drivers, DuckDB by itself.
+Every connection gives Arrow tables: PostgreSQL and SQLite through their ADBC drivers, DuckDB by itself.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ class Dialect:
     """One kind of database.
 
     begin: statements that begin a snapshot on the first connection. export: the query whose first value names that snapshot;
-    adopt: a statement with which another connection takes it on. changes: whether there is neither a snapshot nor a file that tells
-    of being written to, so that rows must be counted between known keys. escape: whether text is written as E'…'. file: the path that
-    a URI means, for databases that are one file.
+    adopt: a statement with which another connection takes it on. escape: whether text is written as E'…'. file: the path that a URI
+    means, for databases that are one file.
     """
 
     name: str
@@ -55,7 +54,6 @@ class Dialect:
     begin: tuple[str, ...] = ()
     export: str | None = None
     adopt: str | None = None
-    changes: bool = False
     escape: bool = False
     file: Callable[[Place], str] | None = None
 
@@ -189,8 +187,7 @@ def _told(place: Place) -> Iterator[None]:
         if "DatabaseError" not in kinds and "InterfaceError" not in kinds:
             raise
         state = str(getattr(error, "sqlstate", None) or "")
-        answered = getattr(getattr(error, "status_code", None), "name", "") == "UNKNOWN"  # a Flight server's own words
-        lost = ("OperationalError" in kinds and not answered) or state.startswith(("08", "57P", "53", "40"))
+        lost = "OperationalError" in kinds or state.startswith(("08", "57P", "53", "40"))
         raise (Lost if lost else Refused)(place.scrubbed(str(error))) from None
 
 
@@ -220,17 +217,6 @@ def _connect_duckdb(place: Place) -> Connection:
         return _DuckDB(driver.connect(place.path, read_only=True), place)
 
 
-def _connect_flight(place: Place) -> Connection:
-    driver = _driver("adbc_driver_flightsql.dbapi", "adbc-driver-flightsql")
-    parts = urlsplit(place.uri)
-    if parts.path.strip("/") or parts.query:
-        raise PlanError(f"{place}: what follows host and port is not understood for Flight SQL; leave it away")
-    login = {"username": unquote(parts.username or ""), "password": unquote(parts.password or "")}
-    uri = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    with _told(place):
-        return _Adbc(driver.connect(uri, db_kwargs=login if parts.username else {}, autocommit=True), place)
-
-
 def _path_of(place: Place) -> str:
     return place.path
 
@@ -243,16 +229,12 @@ _POSTGRESQL = Dialect(
     adopt="SET TRANSACTION SNAPSHOT '{}'",
     escape=True,
 )
-_FLIGHT = Dialect(name="Flight SQL", connect=_connect_flight, changes=True)
 
 DIALECTS = {
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,
     "sqlite": Dialect(name="SQLite", connect=_connect_sqlite, file=_path_of),
     "duckdb": Dialect(name="DuckDB", connect=_connect_duckdb, file=_path_of),
-    "grpc": _FLIGHT,
-    "grpc+tcp": _FLIGHT,
-    "grpc+tls": _FLIGHT,
 }
 
 

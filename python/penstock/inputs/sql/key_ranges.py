@@ -70,13 +70,6 @@ class Ranges:
         state.update(self.before.tobytes())
         return state.hexdigest()
 
-    def around(self, first: int, rows: int) -> tuple[int, int]:
-        """The smallest run of rows that holds [first, first + rows) and lies between known keys: its first row, and its rows."""
-        at = int(np.searchsorted(self.before, first, side="right")) - 1
-        after = int(np.searchsorted(self.before, first + rows, side="left"))
-        start = int(self.before[at])
-        return start, (int(self.before[after]) if after < len(self.before) else self.rows) - start
-
 
 def range_query(query: Query, ranges: Ranges, names: Sequence[str], dialect: Dialect, first: int, rows: int) -> str:
     """The query for rows [first, first + rows): from the known key before them to the known key after them."""

@@ -32,8 +32,6 @@ from penstock.source.tables.table import TableColumn, choose_columns, columns_of
 _BLOCK_BYTES, _BLOCK_ROWS, _LOOK_AT = 1 << 20, 1 << 16, 1000
 #: Keys that are known in every block: a query skips less than an eighth of one.
 _KEYS_PER_BLOCK = 8
-#: Rows from one known key to the next at most, where whole ranges between them are read (`Dialect.changes`).
-_ROWS_PER_KEY = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +76,14 @@ class SqlSource:
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows) in the key's order; DataError where the database does not have them any more."""
-        start, count = self.ranges.around(first, rows) if self.server.dialect.changes else (first, rows)
         table = self.server.fetch(
-            range_query(self.query, self.ranges, self.schema.names, self.server.dialect, start, count)
+            range_query(self.query, self.ranges, self.schema.names, self.server.dialect, first, rows)
         )
-        if table.num_rows != count:
+        if table.num_rows != rows:
             raise DataError(
-                f"{self.manifest.place(start)}: {table.num_rows:,} rows came where there were {count:,} when the query was "
+                f"{self.manifest.place(first)}: {table.num_rows:,} rows came where there were {rows:,} when the query was "
                 f"opened; the data was changed meanwhile"
             )
-        table = table.slice(first - start, rows)
         return columns_of(as_opened(table, self.schema, self.manifest.place(first)), self.columns)
 
 
@@ -136,7 +132,7 @@ def _partitioned(
     kind = start.schema.field(partition).type
     _check_key(kind, partition, place)
     query = Query(text, partition, tuple(start.schema.names), ties, collated=is_text(kind))
-    step = min(max(1, block_rows // _KEYS_PER_BLOCK), _ROWS_PER_KEY if server.dialect.changes else _BLOCK_ROWS)
+    step = max(1, block_rows // _KEYS_PER_BLOCK)
     ranges = find_ranges(Asked(server.ask, server.stream), query, step, place)
     _check_key(ranges.keys.type, partition, place)
     server.recheck = partial(_check_unchanged, query, step, place, ranges.digest)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.core.errors import DataError, StateError
-from penstock.core.given import as_tuple, is_whole
+from penstock.core.given import is_whole
 from penstock.core.quoted import quoted
 from penstock.core.spec import Ids
 from penstock.order.lane_rows import LaneRows
@@ -190,7 +190,7 @@ def merge_states(states: Sequence[Any]) -> dict[str, Any]:
         parts = [ps.Loader(data.batch(4), rank=rank, world_size=2).state_dict() for rank in range(2)]
         ps.Loader(data.batch(4)).load_state_dict(ps.merge_states(parts))
     """
-    states = as_tuple("merge_states", states) if isinstance(states, (list, tuple, Iterator)) else ()
+    states = tuple(states) if isinstance(states, (list, tuple, Iterator)) else ()
     if not states or not all(isinstance(state, dict) for state in states):
         raise StateError("merge_states: pass the list of what state_dict() returned on every rank")
     first = {name: value for name, value in states[0].items() if name != "lanes"}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from penstock.core import kernels
 from penstock.core.global_generators import set_draw_key
-from penstock.core.rows import bytes_of
 from penstock.core.spec import Columns, Spans, Spec
 from penstock.order.cursor import Cursor, Work
 from penstock.order.keys import SOURCE_KEY
@@ -76,35 +74,4 @@ class GatherSteps:
         part = Part((0, 1), None, columns, dict(self._source.spec))
         return Columned(
             work=work, rows_per_step=rows, find_ids=partial(self._cursor.ids, work, self._budget.cpus), parts=[part]
-        )
-
-
-class GatherMixed:
-    """The same of several sources that are mixed as they lie."""
-
-    def __init__(self, sources: Sequence[StepSource], cursor: Cursor, slots: Slots, budget: Budget) -> None:
-        self._spec, self._number = dict(sources[0].spec), len(sources)
-        self._cursor, self._slots, self._budget = cursor, slots, budget
-        flat = [source.flat_columns() for source in sources]
-        self._columns = [([some[name] for some in flat], field.row_bytes) for name, field in self._spec.items()]
-
-    def __call__(self, work: Work) -> Columned | None:
-        """An item with its columns; None where the steps are not full, or datasets are not mixed as they lie."""
-        order, share = self._cursor.order, self._cursor.share
-        native = order.rows.native_epochs()
-        if not isinstance(native, kernels.MixedOrder) or not native.is_plain or work.asked is not None:
-            return None
-        if work.step + work.steps > order.even_steps:
-            return None
-        rows = share[1] - share[0]
-        columns = {name: self._slots.array(field, work.steps * rows) for name, field in self._spec.items()}
-        outs = list(map(bytes_of, columns.values()))
-        native.gather_steps(work.epoch, share, work.step, work.steps * rows, self._columns, outs)
-        cpus = self._budget.cpus
-        return Columned(
-            work=work,
-            rows_per_step=rows,
-            find_ids=partial(self._cursor.ids, work, cpus),
-            find_draws=partial(self._cursor.draws, work, cpus),
-            parts=[Part((0, self._number), None, dict(columns), self._spec)],
         )

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from penstock.core.errors import PlanError
-from penstock.core.given import is_one_of, length_of
+from penstock.core.given import is_one_of
 from penstock.transform.image.op import Chain, ImageOp, Numbers, check, set_fields
 
 _DTYPES = ("uint8", "uint16", "float16", "bfloat16", "float32")
@@ -171,8 +171,8 @@ def _of_four(values: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _floats(values: Any) -> tuple[float, ...]:
-    if isinstance(values, Sized) and not 1 <= length_of(values) <= 4:
-        raise ValueError(f"{length_of(values):,} numbers")
+    if isinstance(values, Sized) and not 1 <= len(values) <= 4:
+        raise ValueError(f"{len(values):,} numbers")
     values = values.tolist() if hasattr(values, "tolist") else values  # NumPy's and PyTorch's
     return tuple(float(value) for value in values) if isinstance(values, Sequence) else (float(values),)
 
