@@ -62,6 +62,7 @@ from penstock.plan.nodes import (
     Skip,
     Take,
     Transform,
+    TransformBatch,
 )
 from penstock.plan.nodes.rows import MOST_ROWS
 from penstock.plan.tree import flow, inputs_of, leaves, with_inputs
@@ -200,8 +201,8 @@ class Dataset:
             raise PlanError(f"drop: {', '.join(dropped)} are all columns, and none is left; keep at least one")
         return self._then(Select(input=self.root, columns=left))
 
-    def transform(self, **columns: Any) -> Dataset:
-        """Native ops on named columns: transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(224)]).
+    def transform(self, *on_batch: Any, **columns: Any) -> Dataset:
+        """Native ops on named columns, transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(224)]), or on whole batches, batch(256).transform(ps.image.MixUp(0.2, num_classes=1000)).
 
         Neighbouring ops on one column run as one kernel. Random ops draw from a key made of (seed, epoch, sample id).
 
@@ -221,6 +222,8 @@ class Dataset:
         Raises PlanError where random ops of several columns have no `draws`, also in transforms one after another, or in datasets of a `zip`. Batches raise DataError where
         a crop is drawn together and the sizes of a row's images differ.
         """
+        if on_batch:
+            return self._on_batches(on_batch, columns)
         drawn = columns.pop("draws") if isinstance(columns.get("draws", ()), (str, type(None))) else None
         chains = tuple(
             (name, tuple(ops) if isinstance(ops, (list, tuple)) else (ops,)) for name, ops in columns.items()
@@ -230,6 +233,16 @@ class Dataset:
         check_drawn(chains, drawn)
         follows = followed(chains) if drawn == "together" else ()
         return self._then(Transform(input=self.root, ops=chains, drawn=drawn, follows=follows))
+
+    def _on_batches(self, ops: Sequence[Any], columns: Mapping[str, Any]) -> Dataset:
+        """See `transform`."""
+        for op in ops:
+            if not getattr(op, "on_batch", False) or columns:
+                raise PlanError(f"transform: {quoted(op)}: ops of columns are named, transform(image=[…]), and ops on whole batches stand alone, transform(ps.image.MixUp(…))")
+        found = self
+        for op in ops:
+            found = found._then(TransformBatch(input=found.root, op=op))
+        return found
 
     @options_by_name(_THREADS)
     def map(

@@ -21,12 +21,13 @@ from penstock.plan.nodes import (
     Shuffle,
     SourceColumn,
     Transform,
+    TransformBatch,
 )
 from penstock.plan.tree import flow, inputs_of, with_inputs
 from penstock.plan.weights import Changes, check_steps, check_weights, plain
 
 #: What may stand above a mix whose weights change: step k takes the rows that the mix makes for it.
-_BY_STEP = (SourceColumn, Shuffle, Shard, Transform, Map, MapRows, Pad, Batch, Repeat)
+_BY_STEP = (SourceColumn, Shuffle, Shard, Transform, TransformBatch, Map, MapRows, Pad, Batch, Repeat)
 
 
 def check_changing(new: Node) -> None:

@@ -10,7 +10,7 @@ from penstock.core.names import did_you_mean
 from penstock.core.padding import columns_to_pad
 from penstock.core.quoted import quoted
 from penstock.plan.changed_weights import check_changing
-from penstock.plan.columns import known_columns, spec_of
+from penstock.plan.columns import known_columns, needed_by, spec_of
 from penstock.plan.nodes import (
     COLUMN_NODES,
     Batch,
@@ -36,6 +36,7 @@ from penstock.plan.nodes import (
     SourceColumn,
     Take,
     Transform,
+    TransformBatch,
     Zip,
 )
 from penstock.plan.nodes.picked import Exclude, PickedRows
@@ -105,6 +106,8 @@ def _check_verb_names(new: Node) -> None:
     """PlanError where a verb names a column that is not there."""
     if isinstance(new, Transform):
         _check_columns(new)
+    if isinstance(new, TransformBatch):
+        _check_op_on_batch(new)
     if isinstance(new, Select) or (isinstance(new, FilterFunction) and new.columns is not None):
         check_names(new.verb, new.columns or (), new.input)
     if isinstance(new, Pad):
@@ -206,14 +209,28 @@ def _check_shuffled_mix(node: Node) -> None:
 
 
 def _check_columns(new: Transform) -> None:
+    chains = dict(new.ops)
+    for name, ops in new.ops:
+        if ops and hasattr(ops[0], "beside"):
+            ops[0].beside(name, chains)
     if any(isinstance(node, COLUMN_NODES) for node in flow(new.input)):
         return  # a user's function may have made the column
     known = {*spec_of(new.input)}
-    for name, _ in new.ops:
+    for name in needed_by(new):
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise PlanError(f"transform: no column {quoted(name)}; there are {', '.join(sorted(known))}{hint}")
+    spec_of(new)
+
+
+def _check_op_on_batch(new: TransformBatch) -> None:
+    batch = find(new.input, Batch)
+    if batch is None or isinstance(batch, BatchTokens):
+        other = "batch_tokens has as many rows as fit" if batch else "there is no batch yet"
+        raise PlanError(f"transform: {new.op} works on whole batches of equally many rows, and {other}; write batch(…).transform({type(new.op).__name__}(…))")
+    if not any(isinstance(node, COLUMN_NODES) for node in flow(new.input)):
+        new.op.output("", spec_of(new.input))
 
 
 def classes_of(root: Node) -> tuple[str, ...]:

@@ -17,7 +17,26 @@ def spec_of(root: Node) -> Spec:
         return {name: field for spec in specs for name, field in spec.items()}
     if isinstance(root, Select):
         return {name: specs[0][name] for name in root.columns if name in specs[0]}
+    if isinstance(root, Transform):
+        return transformed(root, specs[0])
     return {name: field for name, field in specs[0].items() if all(name in spec for spec in specs)}
+
+
+def needed_by(node: Transform) -> dict[str, tuple[str, ...]]:
+    """The columns that a transform works on, each with those of its chains that do."""
+    found = dict[str, tuple[str, ...]]()
+    for name, ops in node.ops:
+        for needed in ops[0].needs(name) if ops and hasattr(ops[0], "needs") else (name,):
+            found[needed] = (*found.get(needed, ()), name)
+    return found
+
+
+def transformed(node: Transform, given: Spec) -> Spec:
+    """The columns behind a transform, as far as its ops know without looking at data; those of other ops are as they were. PlanError for a column that an op cannot work on."""
+    for name, ops in node.ops:
+        for op in ops:
+            given = op.output(name, given) if hasattr(op, "output") else given
+    return given
 
 
 def known_columns(node: Node) -> dict[str, str] | None:

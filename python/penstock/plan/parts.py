@@ -20,6 +20,7 @@ from penstock.plan.nodes import (
     Select,
     SourceColumn,
     Transform,
+    TransformBatch,
 )
 from penstock.plan.nodes.picked import PickedRows
 from penstock.plan.plain_values import digest_of, qualified_name
@@ -40,6 +41,8 @@ def parts_of(node: Node) -> tuple[Part, ...]:
         return (_part("freeze_random", str(node.freeze_random)),)
     if isinstance(node, Transform):
         return tuple(_of_chains(node))
+    if isinstance(node, TransformBatch):
+        return (_part("op", op_text(node.op)),)
     for kind, settings in ((Pad, Padding), (Pack, Packing)):
         if isinstance(node, kind):
             return tuple(

@@ -21,6 +21,7 @@ from penstock.plan.nodes import (
     SkipBad,
     SourceColumn,
     Transform,
+    TransformBatch,
 )
 from penstock.plan.tree import find, flow, inputs_of, with_inputs
 
@@ -28,7 +29,7 @@ from penstock.plan.tree import find, flow, inputs_of, with_inputs
 _FALLIBLE = (Read, Transform, MapRows)
 
 #: What leaves the order of a mix below it as it is, so that rows may be left out of each of its datasets.
-_KEEPS_ORDER = (Batch, Pad, Select, Transform, Map, MapRows, SourceColumn, Mix, LaneNode)
+_KEEPS_ORDER = (Batch, Pad, Select, Transform, TransformBatch, Map, MapRows, SourceColumn, Mix, LaneNode)
 
 
 def skipping(root: Node, steps: int) -> Node:

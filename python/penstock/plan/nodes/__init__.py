@@ -19,6 +19,7 @@ from penstock.plan.nodes.columns import Map as Map
 from penstock.plan.nodes.columns import MapRows as MapRows
 from penstock.plan.nodes.columns import Select as Select
 from penstock.plan.nodes.columns import Transform as Transform
+from penstock.plan.nodes.columns import TransformBatch as TransformBatch
 from penstock.plan.nodes.lanes import FilterFunction as FilterFunction
 from penstock.plan.nodes.lanes import FlatMap as FlatMap
 from penstock.plan.nodes.lanes import LaneNode as LaneNode
@@ -62,6 +63,7 @@ Node: TypeAlias = (
     | Select
     | Cache
     | Transform
+    | TransformBatch
     | Map
     | MapRows
     | FilterFunction

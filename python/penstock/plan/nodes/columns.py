@@ -45,7 +45,7 @@ class Transform:
     """Chains of native ops, each for one column.
 
     drawn: "together" or "apart", as the user said. follows: what that makes of the ops, "together". draws: of each chain (see `rules.numbered`).
-    channels_first: the columns of pixels that come so (see `engine.layouts`).
+    channels_first: the columns of pixels that come so (see `lower.layouts`).
     """
 
     input: Node
@@ -54,6 +54,16 @@ class Transform:
     follows: tuple[Follow, ...] = field(default=(), metadata={**LATER, "unsaid": True})
     draws: tuple[Draws, ...] = field(default=(), metadata={"affects_result": False})
     channels_first: tuple[str, ...] = field(default=(), metadata={"affects_result": False})
+    verb: str = "transform"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformBatch:
+    """A native op on whole batches. draws: its number, which keys its random choices (see `rules.numbered`)."""
+
+    input: Node
+    op: Any
+    draws: int = field(default=0, metadata={"affects_result": False})
     verb: str = "transform"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from penstock.core.pixel_ops import HORIZONTAL, VERTICAL
 from penstock.transform.image.op import (
     LARGEST_SIDE,
     Pair,
@@ -108,6 +109,7 @@ class RandomHorizontalFlip(PixelOp):
     """The image mirrored left to right, with probability `p`."""
 
     is_random = moves_pixels = True
+    device_flag = HORIZONTAL
     drawn_by = ("p",)
 
     p: float = 0.5
@@ -122,6 +124,7 @@ class RandomVerticalFlip(PixelOp):
     """The image mirrored top to bottom, with probability `p`."""
 
     is_random = moves_pixels = True
+    device_flag = VERTICAL
     drawn_by = ("p",)
 
     p: float = 0.5
