@@ -11,7 +11,7 @@ from penstock.lower.columns import lower_cache, lower_pad, lower_select, lower_s
 from penstock.lower.context import Context
 from penstock.lower.functions import lower_map, lower_map_rows
 from penstock.lower.rows import lower_joined, lower_order, lower_read, lower_zip
-from penstock.lower.transform import lower_transform
+from penstock.lower.transform import lower_transform, lower_transform_batch
 from penstock.plan.nodes import (
     Batch,
     BatchTokens,
@@ -33,6 +33,7 @@ from penstock.plan.nodes import (
     SourceColumn,
     Take,
     Transform,
+    TransformBatch,
     Zip,
 )
 from penstock.plan.nodes.picked import PICKED, Exclude
@@ -63,6 +64,7 @@ STAGES: dict[type, Lower] = {
     Batch: lower_order,
     BatchTokens: lower_order,
     Transform: lower_transform,
+    TransformBatch: lower_transform_batch,
     Map: lower_map,
     MapRows: lower_map_rows,
 }

@@ -20,6 +20,7 @@ from penstock.plan.nodes import (
     MapRows,
     Node,
     Pad,
+    TransformBatch,
 )
 from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import flow, leaves
@@ -122,7 +123,7 @@ def _ready(lowered: Stages, deliver: Deliver, *, steps_per_item: int) -> Lowered
 
 def _needs_step_alone(node: Node) -> bool:
     """Whether what a node makes of a row depends on the other rows of its batch."""
-    return isinstance(node, (Map, MapRows)) or (isinstance(node, Pad) and node.length is None)
+    return isinstance(node, (Map, MapRows, TransformBatch)) or (isinstance(node, Pad) and node.length is None)
 
 
 def _is_as_long_as_records(source: AnySource) -> bool:
