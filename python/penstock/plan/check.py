@@ -213,6 +213,9 @@ def _check_columns(new: Transform) -> None:
     for name, ops in new.ops:
         if ops and hasattr(ops[0], "beside"):
             ops[0].beside(name, chains)
+        for op in ops:
+            if getattr(op, "on_batch", False):
+                raise PlanError(f"transform: {op} works on whole batches, not on {quoted(name)} alone; write batch(…).transform({type(op).__name__}(…))")
     if any(isinstance(node, COLUMN_NODES) for node in flow(new.input)):
         return  # a user's function may have made the column
     known = {*spec_of(new.input)}

@@ -38,13 +38,15 @@ class Op:
     """An op: a frozen dataclass of plain values, which a plan writes as JSON.
 
     family: its row in `FAMILIES`. is_random: whether it draws. drawn_by: the fields that decide what. draws_apart: whether a chain that begins with it
-    draws for itself, whatever `transform(draws=…)` says. on_batch: whether it works on whole batches, `batch(…).transform(op)`, and not on one column.
+    draws for itself, whatever `transform(draws=…)` says. on_pixels: whether it works on images; moves_pixels: whether a mask must then follow. on_batch: whether it works on whole batches, `batch(…).transform(op)`, and not on one column.
     """
 
     family: ClassVar[str]
     is_random: ClassVar[bool] = False
     drawn_by: ClassVar[tuple[str, ...]] = ()
     draws_apart: ClassVar[bool] = False
+    on_pixels: ClassVar[bool] = False
+    moves_pixels: ClassVar[bool] = False
     on_batch: ClassVar[bool] = False
 
     def needs(self, name: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from penstock.transform.family import Chains, DeviceKernel, Drawing, Family, Ker
 from penstock.transform.image.decode import Decode, loss_in_words
 from penstock.transform.image.device import split
 from penstock.transform.image.kernel import ImageKernel, as_first_is, fuse, gives_indices, image_size, run_views
-from penstock.transform.image.mix_up import MixUp, MixUpKernel
+from penstock.transform.image.mix_up import MixUpKernel
 from penstock.transform.image.numbers import ToLayout
 from penstock.transform.image.same_sizes import unequal_sizes
 from penstock.transform.image.view import From, flattened
@@ -37,10 +37,8 @@ class ImageFamily(Family):
 
     def compile(self, chains: Chains, site: Site) -> Kernel:
         """See `Family`."""
-        first = next(iter(chains.values()))
-        if first and isinstance(first[0], MixUp):
-            return MixUpKernel(first[0], site)
-        return ImageColumns(chains, site)
+        on_batch = chains.get("", ())
+        return MixUpKernel(on_batch[0], site) if on_batch else ImageColumns(chains, site)
 
     def indices(self, chains: Chains, site: Site) -> frozenset[str]:
         """See `Family`."""

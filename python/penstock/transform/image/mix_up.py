@@ -16,7 +16,7 @@ from penstock.core.given import hold_as_int, is_whole
 from penstock.core.quoted import quoted
 from penstock.core.spec import Columns, Field, Ids, Spec
 from penstock.transform.family import Kernel, Site, Workspace, one_column
-from penstock.transform.image.op import Chain, ImageOp, check, set_fields
+from penstock.transform.image.op import ImageOp, check, set_fields
 from penstock.transform.row_generator import RowGenerator
 
 #: Bytes of images that are blended at a time: with what they are blended with, they stay in a core's cache.
@@ -79,10 +79,6 @@ class MixUp(ImageOp):
             names = (self.columns,) if isinstance(self.columns, str) else tuple(self.columns)
             check(self, bool(names) and all(isinstance(name, str) for name in names), "columns=, names of columns")
             set_fields(self, columns=names)
-
-    def extend(self, chain: Chain) -> Chain:  # noqa: ARG002
-        """PlanError: it works on no column."""
-        raise PlanError(f"{self}: works on whole batches, images and labels; write batch(…).transform({type(self).__name__}(…))")
 
     def output(self, name: str, given: Spec) -> Spec:  # noqa: ARG002
         """See `Op`: what becomes of the labels."""

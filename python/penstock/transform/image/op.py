@@ -73,7 +73,7 @@ class Chain:
 
 
 class ImageOp(Op):
-    """An image op, checked when made. draws_by_size: whether the image's size decides what is drawn, too. moves_pixels: whether a mask must follow.
+    """An image op, checked when made. draws_by_size: whether the image's size decides what is drawn, too.
 
     device_flag: the bit by which a device that draws it is told; 0 for none (see `device`).
     """
@@ -81,7 +81,7 @@ class ImageOp(Op):
     family = "image"
     device_flag: ClassVar[int] = 0
     draws_by_size: ClassVar[bool] = False
-    moves_pixels: ClassVar[bool] = False
+    on_pixels = True
 
     def __post_init__(self) -> None:
         try:

@@ -20,7 +20,7 @@ from penstock.transform.family import Chains, Family, Kernel, Op, Site, Workspac
 class Bytes(Op):
     """Text, or bytes, as numbers: uint8, as many a row as its UTF-8 has bytes. Nothing is copied.
 
-    The column becomes ragged, so that `batch_padded` and `pack` take it. A null stays a null, which they refuse: fill it before, with `read(…, nulls=…)` for example.
+    The column becomes ragged, so that `batch_padded` and `pack` take it. A null stays a null, which they refuse: fill it where the data is read, with `Column(feature="text", default="")` for example.
 
     Returns:
         The op, for `Dataset.transform`.
