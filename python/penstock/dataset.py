@@ -238,7 +238,9 @@ class Dataset:
         """See `transform`."""
         for op in ops:
             if not getattr(op, "on_batch", False) or columns:
-                raise PlanError(f"transform: {quoted(op)}: ops of columns are named, transform(image=[…]), and ops on whole batches stand alone, transform(ps.image.MixUp(…))")
+                raise PlanError(
+                    f"transform: {quoted(op)}: ops of columns are named, transform(image=[…]), and ops on whole batches stand alone, transform(ps.image.MixUp(…))"
+                )
         found = self
         for op in ops:
             found = found._then(TransformBatch(input=found.root, op=op))

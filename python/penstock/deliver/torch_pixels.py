@@ -68,8 +68,9 @@ class PixelKernel:
         with self._lock:
             if ops not in self._constants:
                 found = affine_of(ops), tables_of(ops)
-                self._constants[ops] = found[0].to(self._device, non_blocking=True), found[1].to(
-                    self._device, non_blocking=True
+                self._constants[ops] = (
+                    found[0].to(self._device, non_blocking=True),
+                    found[1].to(self._device, non_blocking=True),
                 )
             return self._constants[ops]
 

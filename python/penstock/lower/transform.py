@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
 from penstock.core.spec import Spec
 from penstock.lower.branch import Branch
 from penstock.lower.context import Asks, Context
@@ -49,9 +48,7 @@ def lower_transform(node: Transform, inputs: Sequence[Branch], context: Context)
     return replace(branch.then(stage), images=(*branch.images, apply.counts))
 
 
-def _compiled(
-    node: Transform, chains: Chains, branch: Branch, context: Context
-) -> tuple[Branch, ChainsKernel | None]:
+def _compiled(node: Transform, chains: Chains, branch: Branch, context: Context) -> tuple[Branch, ChainsKernel | None]:
     """The kernel of some chains, None where the device does all of it; and the branch with what comes of it."""
     draws = dict(zip(dict(node.ops), node.draws, strict=True))
     needed = tuple(dict.fromkeys(column for name, ops in chains.items() for column in needs_of(name, ops)))

@@ -215,7 +215,9 @@ def _check_columns(new: Transform) -> None:
             ops[0].beside(name, chains)
         for op in ops:
             if getattr(op, "on_batch", False):
-                raise PlanError(f"transform: {op} works on whole batches, not on {quoted(name)} alone; write batch(…).transform({type(op).__name__}(…))")
+                raise PlanError(
+                    f"transform: {op} works on whole batches, not on {quoted(name)} alone; write batch(…).transform({type(op).__name__}(…))"
+                )
     if any(isinstance(node, COLUMN_NODES) for node in flow(new.input)):
         return  # a user's function may have made the column
     known = {*spec_of(new.input)}
@@ -231,7 +233,9 @@ def _check_op_on_batch(new: TransformBatch) -> None:
     batch = find(new.input, Batch)
     if batch is None or isinstance(batch, BatchTokens):
         other = "batch_tokens has as many rows as fit" if batch else "there is no batch yet"
-        raise PlanError(f"transform: {new.op} works on whole batches of equally many rows, and {other}; write batch(…).transform({type(new.op).__name__}(…))")
+        raise PlanError(
+            f"transform: {new.op} works on whole batches of equally many rows, and {other}; write batch(…).transform({type(new.op).__name__}(…))"
+        )
     if not any(isinstance(node, COLUMN_NODES) for node in flow(new.input)):
         new.op.output("", spec_of(new.input))
 

@@ -57,7 +57,9 @@ def look_at_first(leaf: Read, column: str, look: Callable[[Any], _T]) -> _T:
 class ChainsKernel:
     """Chains that share columns, with their kernel: compiled at once, or with the first batch after a user's function."""
 
-    def __init__(self, family: Family, chains: Chains, needed: Sequence[str], site: Site, kernel: Kernel | None) -> None:
+    def __init__(
+        self, family: Family, chains: Chains, needed: Sequence[str], site: Site, kernel: Kernel | None
+    ) -> None:
         self.family, self.chains, self._needed = family, chains, needed
         self._site, self._kernel = site, kernel
         self._lock = threading.Lock()

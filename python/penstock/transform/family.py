@@ -56,7 +56,7 @@ class Op:
     def beside(self, name: str, chains: Chains) -> None:
         """PlanError where the chains of its transform are not what it needs, at the beginning of the chain of column `name`."""
 
-    def output(self, name: str, given: Spec) -> Spec:  # noqa: ARG002
+    def output(self, name: str, given: Spec) -> Spec:
         """The columns that it makes of these, as far as that is known without looking at data. PlanError for what it cannot work on."""
         return given
 
@@ -77,7 +77,9 @@ class Fitted:
         try:
             return cls(text=json.dumps(value, sort_keys=True, allow_nan=False), digest=digest)
         except (TypeError, ValueError) as error:
-            raise PlanError(f"fitted: {quoted(value)} is no plain JSON value ({error}); keep numbers, text and lists") from None
+            raise PlanError(
+                f"fitted: {quoted(value)} is no plain JSON value ({error}); keep numbers, text and lists"
+            ) from None
 
     @property
     def value(self) -> Any:
@@ -165,11 +167,11 @@ class Kernel:
         """What it did so far, by kind, for figures."""
         return Counter()
 
-    def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:  # noqa: ARG002
+    def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:
         """What the chains draw for these rows, by the names of parameters: an entry a row, or one for all of them."""
         return {}
 
-    def on_device(self, columns: frozenset[str]) -> tuple[Kernel | None, Mapping[str, DeviceKernel]]:  # noqa: ARG002
+    def on_device(self, columns: frozenset[str]) -> tuple[Kernel | None, Mapping[str, DeviceKernel]]:
         """What stays on the host, None for nothing, and what a device does after it, of these columns."""
         return self, {}
 
@@ -190,11 +192,11 @@ class Family:
         """The kernel of chains that share columns; PlanError, with op, column and what it got, if it cannot work."""
         raise NotImplementedError
 
-    def indices(self, chains: Chains, site: Site) -> frozenset[str]:  # noqa: ARG002
+    def indices(self, chains: Chains, site: Site) -> frozenset[str]:
         """The columns among these that hold indices afterwards; PlanError where an op would average such."""
         return frozenset()
 
-    def layout(self, ops: Sequence[Any]) -> str:  # noqa: ARG002
+    def layout(self, ops: Sequence[Any]) -> str:
         """The order of axes that a chain leaves, "" where it has no axes to order."""
         return ""
 
@@ -203,12 +205,12 @@ class Family:
         before: tuple[Any, ...],
         after: tuple[Any, ...],
         *,
-        goes_on: bool,  # noqa: ARG002
+        goes_on: bool,
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Two chains with a cache between, which keeps what suits the second. goes_on: whether both would be one if there were no cache."""
         return before, after
 
-    def unequal(self, drawings: Sequence[Drawing]) -> list[RowError]:  # noqa: ARG002
+    def unequal(self, drawings: Sequence[Drawing]) -> list[RowError]:
         """An error for each row of which chains that draw the same numbers cannot do the same."""
         return []
 
@@ -235,9 +237,7 @@ def groups_of(chains: Chains) -> list[dict[str, tuple[Any, ...]]]:
             if needed in leader:
                 old, new = leader[name], leader[needed]
                 leader = {each: new if lead == old else lead for each, lead in leader.items()}
-    return [
-        {name: chains[name] for name in chains if leader[name] == lead} for lead in dict.fromkeys(leader.values())
-    ]
+    return [{name: chains[name] for name in chains if leader[name] == lead} for lead in dict.fromkeys(leader.values())]
 
 
 def path_number(*path: int) -> int:

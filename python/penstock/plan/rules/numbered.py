@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from penstock.plan.nodes import Draws, LaneNode, Map, MapRows, Node, Transform, TransformBatch
 from penstock.plan.drawing import draws_apart
+from penstock.plan.nodes import Draws, LaneNode, Map, MapRows, Node, Transform, TransformBatch
 from penstock.plan.rules.across_cache import ops_before
 from penstock.plan.tree import inputs_of, with_inputs
 

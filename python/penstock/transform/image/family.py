@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from penstock.core import kernels
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, RowError
 from penstock.core.quoted import quoted
-from penstock.core.spec import Columns, EntryPoints, Field, Ids
+from penstock.core.spec import Columns, EntryPoints, Ids
 from penstock.source.jpeg_index import Growing, entry_points_of, index_path, load
 from penstock.transform.family import Chains, DeviceKernel, Drawing, Family, Kernel, Site, Workspace, one_column
 from penstock.transform.image.decode import Decode, loss_in_words
@@ -71,7 +71,9 @@ def _flat(chains: Chains, site: Site) -> dict[str, tuple[str, tuple[Any, ...], t
     """For each chain the column that it works on, its ops as they run, and their numbers; the modes of images are those of the first where that is asked for."""
     leaders = {name: ops for name, ops in chains.items() if not ops or not isinstance(ops[0], From)}
     if site.first is not None:
-        leaders = {name: as_first_is(ops, lambda name=name: _first(site, name, kernels.image_mode)) for name, ops in leaders.items()}
+        leaders = {
+            name: as_first_is(ops, partial(_first, site, name, kernels.image_mode)) for name, ops in leaders.items()
+        }
     found = dict[str, tuple[str, tuple[Any, ...], tuple[int, ...]]]()
     for name, ops in chains.items():
         column = name if name in leaders else ops[0].column
@@ -133,7 +135,9 @@ class ImageColumns(Kernel):
         views = [(kernel, keys[name].stage, outs[name]) for name, kernel in self._kernels.items()]
         points = None if work.samples is None else self._points(column, work.samples, work.threads)
         try:
-            lost = run_views(views, column, rows, threads=work.threads, entry_points=points, every_row=work.bad is not None)
+            lost = run_views(
+                views, column, rows, threads=work.threads, entry_points=points, every_row=work.bad is not None
+            )
         except RowError as error:
             if work.bad is None or not error.every:
                 raise

@@ -51,7 +51,6 @@ class MixUp(ImageOp):
         PlanError: for arguments that make no sense, and by `transform` or the loader for a column that is not there or of another type, or ranks that have too few rows.
 
     Example:
-
         import penstock as ps
 
         mix_up = ps.image.MixUp(0.2, num_classes=1000)  # ps.read("photos").transform(image=[…]).batch(256).transform(mix_up)
@@ -72,7 +71,9 @@ class MixUp(ImageOp):
         check(self, is_number and 0 < self.alpha < math.inf, "an alpha above 0")
         set_fields(self, alpha=float(self.alpha))
         check(self, is_whole(self.num_classes) and self.num_classes >= 1, "num_classes=, a whole number from 1 on")  # type: ignore[operator]  # a whole number
-        check(self, self.among is None or (is_whole(self.among) and self.among >= 1), "among=, a whole number from 1 on")
+        check(
+            self, self.among is None or (is_whole(self.among) and self.among >= 1), "among=, a whole number from 1 on"
+        )
         check(self, self.labels is None or isinstance(self.labels, str), "labels=, the name of a column")
         hold_as_int(self, "num_classes", "among")
         if self.columns is not None:
@@ -80,19 +81,29 @@ class MixUp(ImageOp):
             check(self, bool(names) and all(isinstance(name, str) for name in names), "columns=, names of columns")
             set_fields(self, columns=names)
 
-    def output(self, name: str, given: Spec) -> Spec:  # noqa: ARG002
+    def output(self, name: str, given: Spec) -> Spec:
         """See `Op`: what becomes of the labels."""
         return {**given, self.labels_of(given): Field("float32", (self.num_classes,))}
 
     def labels_of(self, given: Spec) -> str:
         """The column of labels; PlanError if there is none."""
-        whole = [name for name, field in given.items() if field.is_fixed and field.shape == () and field.numpy_dtype.kind in "iu"]
-        named = [name for name in whole if name.lower() == "labels"] + [name for name in whole if "label" in name.lower()]
+        whole = [
+            name
+            for name, field in given.items()
+            if field.is_fixed and field.shape == () and field.numpy_dtype.kind in "iu"
+        ]
+        named = [name for name in whole if name.lower() == "labels"] + [
+            name for name in whole if "label" in name.lower()
+        ]
         found = self.labels if self.labels is not None else next(iter(named), None)
         if found in whole:
             return str(found)
-        has = f"column {quoted(found)} is {given[found]}" if found in given else f"no column {quoted(found or 'label')} of class numbers"
-        raise PlanError(f"{self}: {has}; name the column of class numbers, labels={quoted(whole[0] if whole else '…')}: whole numbers are {', '.join(whole) or 'in no column'}")
+        has = f"no column {quoted(found or 'label')} of class numbers"
+        if found is not None and found in given:
+            has = f"column {quoted(found)} is {given[found]}"
+        raise PlanError(
+            f"{self}: {has}; name the column of class numbers, labels={quoted(whole[0] if whole else '…')}: whole numbers are {', '.join(whole) or 'in no column'}"
+        )
 
     def images_of(self, given: Spec, indices: frozenset[str]) -> tuple[str, ...]:
         """The columns of images; PlanError if there are none, or one cannot be blended."""
@@ -105,9 +116,13 @@ class MixUp(ImageOp):
         for name in self.columns or ():
             if name not in fits:
                 has = "indices, which cannot be blended" if name in indices else str(given.get(name, "not there"))
-                raise PlanError(f"{self}: column {quoted(name)} is {has}; name columns of images, uint8 or float32 of one size")
+                raise PlanError(
+                    f"{self}: column {quoted(name)} is {has}; name columns of images, uint8 or float32 of one size"
+                )
         if not fits:
-            raise PlanError(f"{self}: no column of images, uint8 or float32 of one size: there are {', '.join(f'{name} ({field})' for name, field in given.items())}; transform them before")
+            raise PlanError(
+                f"{self}: no column of images, uint8 or float32 of one size: there are {', '.join(f'{name} ({field})' for name, field in given.items())}; transform them before"
+            )
         return tuple(self.columns or fits)
 
 
@@ -121,7 +136,7 @@ class MixUpKernel(Kernel):
         self.fields = {name: site.fields[name] for name in self._images}
         self.fields |= {self._label: Field("float32", (op.num_classes,))}
 
-    def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:  # noqa: ARG002
+    def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:
         """See `Kernel`: λ, and by how many places partners are further on."""
         ((_, key),) = keys.items()
         if work.together < 2 or key.step is None:
@@ -139,8 +154,9 @@ class MixUpKernel(Kernel):
         for name in self._images:
             images: Any = one_column(name, columns)
             if drawn["shift"]:
-                made[name] = work.allocate(name, self.fields[name], len(images))
-                _blend(images, partners, lam, made[name])
+                out = work.allocate(name, self.fields[name], len(images))
+                _blend(images, partners, lam, out)
+                made[name] = out
         made[self._label] = self._one_hot(labels, partners, lam, work)
         return made
 
@@ -148,7 +164,11 @@ class MixUpKernel(Kernel):
         wrong = np.flatnonzero((labels < 0) | (labels >= self._op.num_classes))
         if len(wrong):
             row = int(wrong[0])
-            raise RowError(row, f"label {labels[row]} in column {quoted(self._label)}, of num_classes={self._op.num_classes}", "say how many classes there are, or repair the label")
+            raise RowError(
+                row,
+                f"label {labels[row]} in column {quoted(self._label)}, of num_classes={self._op.num_classes}",
+                "say how many classes there are, or repair the label",
+            )
         out: npt.NDArray[np.float32] = work.allocate(self._label, self.fields[self._label], len(labels))
         out[:] = 0
         rows = np.arange(len(labels))
@@ -161,7 +181,8 @@ def _partners(rows: int, together: int, shift: int) -> Ids:
     """Of each row the one `shift` places further on among its neighbours, the first following the last: _partners(4, 2, 1).tolist() == [1, 0, 3, 2]."""
     place = np.arange(rows)
     begin = place - place % together
-    return begin + (place - begin + shift) % together
+    partners: Ids = begin + (place - begin + shift) % together
+    return partners
 
 
 def _blend(images: npt.NDArray[Any], partners: Ids, lam: float, out: npt.NDArray[Any]) -> None:

@@ -49,7 +49,7 @@ class From(ImageOp):
         check(self, are_right, "a list of image ops without Decode, which stands in the image's own chain")
         set_fields(self, ops=ops, is_random=any(op.is_random for op in ops))
 
-    def needs(self, name: str) -> tuple[str, ...]:  # noqa: ARG002
+    def needs(self, name: str) -> tuple[str, ...]:
         """See `Op`."""
         return (self.column,)
 

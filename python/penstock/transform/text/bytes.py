@@ -29,7 +29,6 @@ class Bytes(Op):
         PlanError: by `transform`, for a column that holds neither text nor bytes.
 
     Example:
-
         import penstock as ps
 
         rows = ps.from_arrays({"text": ["héllo", ""]}).transform(text=ps.text.Bytes()).batch_padded(2)
@@ -53,7 +52,7 @@ class BytesKernel(Kernel):
         self.columns = (name,)
         self.fields = {name: Bytes().output(name, site.fields)[name]}
 
-    def __call__(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> Columns:  # noqa: ARG002
+    def __call__(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> Columns:
         """See `Kernel`."""
         (name,) = self.columns
         return {name: _bytes_of(one_column(name, columns))}
@@ -78,7 +77,9 @@ class TextFamily(Family):
         """See `Family`."""
         ((name, ops),) = chains.items()
         if len(ops) > 1:
-            raise PlanError(f"transform: {ops[1]} follows Bytes(), after which column {quoted(name)} is numbers; leave it out")
+            raise PlanError(
+                f"transform: {ops[1]} follows Bytes(), after which column {quoted(name)} is numbers; leave it out"
+            )
         return BytesKernel(name, site)
 
 
