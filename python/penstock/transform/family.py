@@ -244,7 +244,6 @@ def path_number(*path: int) -> int:
     """The number by which an op draws, from its path: its place in the chain, and in each op around it. An op more, elsewhere, changes none.
 
     path_number(3) == 3
-    path_number(3, 0) == path_number(3, 0) != path_number(4, 0)
     """
     first, *inner = path
     return first if not inner else kernels.mix([first, *inner]) | 1 << 63
