@@ -32,7 +32,7 @@ class Bytes(Op):
         import penstock as ps
 
         rows = ps.from_arrays({"text": ["héllo", ""]}).transform(text=ps.text.Bytes()).batch_padded(2)
-        batch = next(iter(ps.Loader(rows)))  # batch["text"].tolist() == [[104, 195, 169, 108, 108, 111], [0, 0, 0, 0, 0, 0]]
+        batch = next(iter(ps.Loader(rows)))  # of "text": [[104, 195, 169, 108, 108, 111], [0, 0, 0, 0, 0, 0]]
     """
 
     family = "text"
