@@ -66,6 +66,7 @@ __all__ = [
     "recognise_tfrecord_packing",
     "recordio_payloads",
     "row_keys",
+    "run_image_views",
     "sources_of",
     "split_fields",
     "stat_files",
@@ -551,6 +552,21 @@ class ImageProgram:
         threads: int,
     ) -> None:
         """Like `run`, for pixels of shape (rows, height, width, bytes of a pixel)."""
+
+def run_image_views(
+    programs: list[ImageProgram],
+    keys: list[int],
+    buffers: list[npt.NDArray[np.uint8]],
+    which: npt.NDArray[np.int64],
+    offset: npt.NDArray[np.int64],
+    length: npt.NDArray[np.int64],
+    samples: npt.NDArray[np.int64],
+    outs: list[npt.NDArray[np.uint8]],
+    threads: int,
+    every_row: bool,
+    is_watching: bool,
+) -> tuple[tuple[int, int, int, int], tuple[int, str] | None]:
+    """Like `ImageProgram.run`, for several programs on the same images, each with its key and output: an image is decoded once, whole, as the first program says."""
 
 def image_info(data: bytes, apply_exif: bool = False) -> tuple[int, int, str]:
     """The (width, height, format) in an image's header. Raises ValueError."""

@@ -59,6 +59,7 @@ from penstock.plan.nodes import (
     Skip,
     Take,
     Transform,
+    TransformBatch,
     classes_of,
 )
 from penstock.plan.nodes.rows import MOST_ROWS
@@ -237,8 +238,8 @@ class Dataset:
             raise PlanError(f"drop: {', '.join(dropped)} are all columns, and none is left; keep at least one")
         return self._then(Select(input=self.root, columns=left))
 
-    def transform(self, **columns: Any) -> Dataset:
-        """Native ops on named columns.
+    def transform(self, *on_batch: Any, **columns: Any) -> Dataset:
+        """Native ops on named columns, or on whole batches.
 
         Neighbouring ops on one column run as one kernel. Random ops draw from a key made of (seed, epoch, sample id).
 
@@ -246,6 +247,7 @@ class Dataset:
         forgotten.
 
         Args:
+            *on_batch: behind `batch`, ops on whole batches: transform(ps.image.MixUp(0.2, num_classes=1000)).
             **columns: an op or a list of ops for each column, by name. `draws` is an option where it is text, and a column where it is ops: it says whether
                 the random ops of several columns belong together. draws="together", for an image and its mask: random ops at the same place draw the same
                 numbers. Those that move pixels must be the same in all chains, one after another (RandomResizedCrop with the same `scale` and `ratio`,
@@ -271,6 +273,8 @@ class Dataset:
                 draws="together",
             )
         """
+        if on_batch:
+            return self._on_batches(on_batch, columns)
         drawn = columns.pop("draws") if isinstance(columns.get("draws", ()), (str, type(None))) else None
         chains = tuple(
             (name, tuple(ops) if isinstance(ops, (list, tuple)) else (ops,)) for name, ops in columns.items()
@@ -280,6 +284,18 @@ class Dataset:
         check_drawn(chains, drawn)
         follows = followed(chains) if drawn == "together" else ()
         return self._then(Transform(input=self.root, ops=chains, drawn=drawn, follows=follows))
+
+    def _on_batches(self, ops: Sequence[Any], columns: Mapping[str, Any]) -> Dataset:
+        """See `transform`."""
+        for op in ops:
+            if not getattr(op, "on_batch", False) or columns:
+                raise PlanError(
+                    f"transform: {quoted(op)}: ops of columns are named, transform(image=[…]), and ops on whole batches stand alone, transform(ps.image.MixUp(…))"
+                )
+        found = self
+        for op in ops:
+            found = found._then(TransformBatch(input=found.root, op=op))
+        return found
 
     @options_by_name(_THREADS)
     def map(

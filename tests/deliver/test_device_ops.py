@@ -70,6 +70,7 @@ CHAINS: dict[str, list[Any]] = {
     "scaled": [image.Decode(), image.CenterCrop(20), image.ToDtype("float32", scale=True), image.ToLayout("NHWC")],
     "always": [image.Decode(), image.CenterCrop(20), image.RandomHorizontalFlip(1.0), NORMALIZE],
     "never": [image.Decode(), image.CenterCrop(20), image.RandomHorizontalFlip(0.0), NORMALIZE],
+    "inverted": [image.Decode(), image.CenterCrop(64), FLIP, image.RandomInvert(), image.RandomInvert(0.3), NORMALIZE],
 }
 
 

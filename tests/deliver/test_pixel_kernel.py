@@ -156,6 +156,8 @@ def test_the_grid_fits_images_of_any_size(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(triton_pixels, "_kernel", Kernel())
     for shape in ((1, 5000, 5000, 3), (256, 224, 224, 3), (3, 20_000, 20_000, 3)):
-        made = triton_pixels.fused(torch.empty(shape, dtype=torch.uint8, device="meta"), None, OPS, None)
+        made = triton_pixels.fused(
+            torch.empty(shape, dtype=torch.uint8, device="meta"), None, OPS, None, torch.empty(0, 256)
+        )
         assert made.shape == (shape[0], 3, *shape[1:3])
     assert all(first < 2**31 and all(axis <= 65_535 for axis in others) for first, *others in grids)

@@ -14,10 +14,11 @@ from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 from penstock.core.pixel_ops import PixelOps
-from penstock.deliver.torch_pixels import affine_of, expression
+from penstock.deliver.torch_pixels import affine_of, expression, tables_of
 from penstock.deliver.triton_pixels import _kernel, fused
 
 DTYPES, LAYOUTS = ("float32", "float16"), ("NCHW", "NHWC")  # bfloat16 is rounded otherwise by the interpreter
+TABLES = (bytes(range(255, -1, -1)), bytes(min(255, 2 * x) for x in range(256)))
 SCALE, BIAS = (1 / 255 / 0.229, 1 / 255 / 0.224, 0.0171), (-2.1, -2.0, 0.3)
 
 
@@ -25,14 +26,14 @@ def interpreted() -> int:
     """Compares the kernel with the expression; how many cases there are."""
     cases = itertools.product(DTYPES, LAYOUTS, LAYOUTS, (1, 3), (False, True))
     number = 0
-    for number, (dtype, before, after, channels, mirrors) in enumerate(cases, 1):  # noqa: B007
-        ops = PixelOps(dtype=dtype, scale=SCALE, bias=BIAS, layout_from=before, layout_to=after)  # type: ignore[arg-type]
+    for number, (dtype, before, after, channels, draws) in enumerate(cases, 1):  # noqa: B007
+        ops = PixelOps(dtype=dtype, scale=SCALE, bias=BIAS, layout_from=before, layout_to=after, tables=TABLES)  # type: ignore[arg-type]
         shape = (5, 19, 37, channels) if before == "NHWC" else (5, channels, 19, 37)
         pixels = torch.randint(0, 256, shape, dtype=torch.uint8)
-        flags = torch.tensor([0, 1, 2, 3, 1], dtype=torch.uint8) if mirrors else None
-        made, wanted = (kernel(pixels, flags, ops, affine_of(ops)) for kernel in (fused, expression))
+        flags = torch.tensor([0, 1, 6, 11, 13], dtype=torch.uint8) if draws else None
+        made, wanted = (kernel(pixels, flags, ops, affine_of(ops), tables_of(ops)) for kernel in (fused, expression))
         assert made.dtype == wanted.dtype
-        assert torch.equal(made, wanted), (ops, channels, mirrors)
+        assert torch.equal(made, wanted), (ops, channels, draws)
     return number
 
 
@@ -42,14 +43,15 @@ CONSTANTS = {
     "width": 64,
     "from_nhwc": True,
     "to_nhwc": False,
-    "mirrors": True,
+    "draws": True,
+    "table_count": 2,
     "block": 1024,
 }
 
 
 def compiled() -> str:
     """How the compiled code rounds a multiplication with an addition, and a bfloat16."""
-    pointers = {"source": "*u8", "out": "*bf16", "flags": "*u8", "affine": "*fp32"}
+    pointers = {"source": "*u8", "out": "*bf16", "flags": "*u8", "affine": "*fp32", "tables": "*u8"}
     signature = {**pointers, **dict.fromkeys(CONSTANTS, "constexpr")}
     source = ASTSource(fn=JITFunction(_kernel.fn), signature=signature, constexprs=CONSTANTS)
     ptx = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"enable_fp_fusion": False}).asm["ptx"]

@@ -7,15 +7,17 @@ from typing import Literal
 
 Layout = Literal["NCHW", "NHWC"]
 
-#: Bits of a row's flag: the image is mirrored left to right, top to bottom.
-HORIZONTAL, VERTICAL = 1, 2
+#: Bits of a row's flag: the image is mirrored left to right, top to bottom; from `FIRST_TABLE` on, a bit for each table that it goes through, the lowest first.
+HORIZONTAL, VERTICAL, FIRST_TABLE = 1, 2, 4
+#: Tables at most, since a flag is a byte.
+MOST_TABLES = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class PixelOps:
-    """uint8 pixels to numbers: byte × scale + bias by channel in float32, rounded to `dtype`, from one layout to another.
+    """uint8 pixels to numbers: through tables, then byte × scale + bias by channel in float32, rounded to `dtype`, from one layout to another.
 
-    dtype: "float16", "bfloat16" or "float32". scale, bias: three each; images of one channel use the first.
+    tables: of 256 bytes each, for the rows whose flags say so. dtype: "float16", "bfloat16" or "float32". scale, bias: three each; images of one channel use the first.
     """
 
     dtype: str
@@ -23,3 +25,4 @@ class PixelOps:
     bias: tuple[float, ...]
     layout_from: Layout
     layout_to: Layout
+    tables: tuple[bytes, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from penstock.core.pixel_ops import HORIZONTAL, VERTICAL, PixelOps
+from penstock.core.pixel_ops import FIRST_TABLE, HORIZONTAL, VERTICAL, PixelOps
 from penstock.core.warned import warn
 
 
@@ -46,7 +46,7 @@ class PixelKernel:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._affine: dict[PixelOps, torch.Tensor] = {}
+        self._constants: dict[PixelOps, tuple[torch.Tensor, torch.Tensor]] = {}
         self._fused: Any = None
         self._is_tried = device.type != "cuda"
         self._lock = threading.Lock()
@@ -56,19 +56,23 @@ class PixelKernel:
 
     def __call__(self, pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps) -> torch.Tensor:
         """Images of `ops.dtype`, in `ops.layout_to`."""
-        affine = self._affine_of(ops)
+        constants = self._constants_of(ops)
         if not self._is_tried:
-            made = self._first(pixels, flags, ops, affine)
+            made = self._first(pixels, flags, ops, *constants)
             if made is not None:
                 return made
-        return (self._fused or expression)(pixels, flags, ops, affine)
+        return (self._fused or expression)(pixels, flags, ops, *constants)
 
-    def _affine_of(self, ops: PixelOps) -> torch.Tensor:
-        """Scale and bias, float32 of shape (2, 3), on the device."""
+    def _constants_of(self, ops: PixelOps) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `affine_of` and `tables_of`; on the device."""
         with self._lock:
-            if ops not in self._affine:
-                self._affine[ops] = affine_of(ops).to(self._device, non_blocking=True)
-            return self._affine[ops]
+            if ops not in self._constants:
+                found = affine_of(ops), tables_of(ops)
+                self._constants[ops] = (
+                    found[0].to(self._device, non_blocking=True),
+                    found[1].to(self._device, non_blocking=True),
+                )
+            return self._constants[ops]
 
     def _first(self, *arguments: Any) -> torch.Tensor | None:
         """The result of the fused kernel's first call, which compiles it; None, and a warning, where that cannot be.
@@ -107,12 +111,22 @@ def affine_of(ops: PixelOps) -> torch.Tensor:
     return torch.tensor([ops.scale, ops.bias], dtype=torch.float32, device="cpu")
 
 
-def expression(pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps, affine: torch.Tensor) -> torch.Tensor:
+def tables_of(ops: PixelOps) -> torch.Tensor:
+    """The tables, uint8 of shape (tables, 256), on the host."""
+    return torch.tensor([list(table) for table in ops.tables], dtype=torch.uint8, device="cpu").reshape(-1, 256)
+
+
+def expression(
+    pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps, affine: torch.Tensor, tables: torch.Tensor
+) -> torch.Tensor:
     """The kernel's work in tensors' own operations, on any device."""
     images = pixels.permute(0, 3, 1, 2) if ops.layout_from == "NHWC" else pixels
     if flags is not None:
         for bit, axis in ((HORIZONTAL, 3), (VERTICAL, 2)):
             images = torch.where((flags & bit).bool()[:, None, None, None], images.flip(axis), images)
+        for number, table in enumerate(tables):
+            goes = (flags & FIRST_TABLE << number).bool()[:, None, None, None]
+            images = torch.where(goes, table[images.int()], images)
     scale, bias = affine[:, : images.shape[1], None, None]
     numbers = images.float().mul_(scale).add_(bias).type(getattr(torch, ops.dtype))  # two roundings, as on the CPU
     return (numbers.permute(0, 2, 3, 1) if ops.layout_to == "NHWC" else numbers).contiguous()

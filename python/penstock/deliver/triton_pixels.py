@@ -19,12 +19,14 @@ def _kernel(  # type: ignore[no-untyped-def]  # noqa: ANN202  # Triton's own typ
     out,  # noqa: ANN001
     flags,  # noqa: ANN001
     affine,  # noqa: ANN001
+    tables,  # noqa: ANN001
     channels: tl.constexpr,
     height: tl.constexpr,
     width: tl.constexpr,
     from_nhwc: tl.constexpr,
     to_nhwc: tl.constexpr,
-    mirrors: tl.constexpr,
+    draws: tl.constexpr,
+    table_count: tl.constexpr,
     block: tl.constexpr,
 ):
     """One program makes `block` neighbouring numbers of one image."""
@@ -38,19 +40,25 @@ def _kernel(  # type: ignore[no-untyped-def]  # noqa: ANN202  # Triton's own typ
         channel, x, y = at % channels, at // channels % width, at // (channels * width)
     else:
         channel, x, y = at // (height * width), at % width, at // width % height
-    if mirrors:
+    if draws:
         flag = tl.load(flags + image)
         x = tl.where((flag & 1) != 0, width - 1 - x, x)
         y = tl.where((flag & 2) != 0, height - 1 - y, y)
     place = (y * width + x) * channels + channel if from_nhwc else (channel * height + y) * width + x
     byte = tl.load(source + first + place, mask=inside, other=0)
+    if draws:
+        for number in tl.static_range(table_count):
+            through = tl.load(tables + 256 * number + byte.to(tl.int32))
+            byte = tl.where((tl.load(flags + image) & (4 << number)) != 0, through, byte)
     scale = tl.load(affine + channel, mask=inside, other=0)
     bias = tl.load(affine + 3 + channel, mask=inside, other=0)
     number = byte.to(tl.float32) * scale + bias
     tl.store(out + first + at, number.to(out.dtype.element_ty), mask=inside)
 
 
-def fused(pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps, affine: torch.Tensor) -> torch.Tensor:
+def fused(
+    pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps, affine: torch.Tensor, tables: torch.Tensor
+) -> torch.Tensor:
     """See `torch_pixels.expression`, which gives the same."""
     pixels = pixels.contiguous()
     images = len(pixels)
@@ -64,12 +72,14 @@ def fused(pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps, affin
             out,
             pixels if flags is None else flags,
             affine,
+            tables,
             channels=channels,
             height=height,
             width=width,
             from_nhwc=ops.layout_from == "NHWC",
             to_nhwc=ops.layout_to == "NHWC",
-            mirrors=flags is not None,
+            draws=flags is not None,
+            table_count=len(tables),
             block=_BLOCK,
             enable_fp_fusion=False,  # a multiplication and an addition, rounded each, as on the CPU
         )

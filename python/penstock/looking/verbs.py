@@ -32,7 +32,7 @@ from penstock.plan.nodes.functions import check_text
 from penstock.plan.nodes.picked import Balance, Filter, Sample, Sort, Split
 from penstock.plan.tree import leaves
 from penstock.transform.function import name_of, wants_generator
-from penstock.transform.text import with_text
+from penstock.transform.function_text import with_text
 
 #: Shares of parts add up to 1 but for rounding.
 _ROUNDING = 1e-9

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.lower.chains import layout_of, split_chains
+from penstock.lower.chains import split_chains
 from penstock.plan.nodes import Node, Transform
 from penstock.plan.tree import inputs_of, rewrite
+from penstock.transform.family import family_of
 
 
 def with_layouts(root: Node) -> Node:
@@ -20,9 +21,14 @@ def _with_layout(node: Node) -> Node | None:
     first = list[str]()
     for name, _ in node.ops:
         makers = _makers(node.input, name)
-        if makers and all(layout_of(dict(maker.ops)[name]) == "NCHW" for maker in makers):
+        if makers and all(_layout_of(maker, name) == "NCHW" for maker in makers):
             first.append(name)
     return None if tuple(first) == node.channels_first else replace(node, channels_first=tuple(first))
+
+
+def _layout_of(maker: Transform, name: str) -> str:
+    ops = dict(maker.ops)[name]
+    return family_of(ops).layout(ops)
 
 
 def _makers(node: Node, column: str) -> list[Transform]:

@@ -10,7 +10,7 @@ from penstock.lower.columns import lower_cache, lower_pad, lower_select, lower_s
 from penstock.lower.context import Context
 from penstock.lower.functions import lower_map, lower_map_rows
 from penstock.lower.rows import lower_joined, lower_order, lower_read, lower_zip
-from penstock.lower.transform import lower_transform
+from penstock.lower.transform import lower_transform, lower_transform_batch
 from penstock.plan.nodes import (
     Cache,
     Concat,
@@ -23,6 +23,7 @@ from penstock.plan.nodes import (
     Select,
     SourceColumn,
     Transform,
+    TransformBatch,
     Zip,
 )
 from penstock.plan.tree import inputs_of
@@ -41,6 +42,7 @@ STAGES: dict[type, Lower] = {
     Cache: lower_cache,
     Pad: lower_pad,
     Transform: lower_transform,
+    TransformBatch: lower_transform_batch,
     Map: lower_map,
     MapRows: lower_map_rows,
 }

@@ -27,6 +27,4 @@ class OnDevice:
 
 def in_words(columns: Mapping[str, MovedOps]) -> str:
     """What a device does, for people: "image: RandomHorizontalFlip, Normalize"; "" for nothing."""
-    return "; ".join(
-        f"{name}: {', '.join(type(op).__name__ for op in moved.split.moved)}" for name, moved in columns.items()
-    )
+    return "; ".join(f"{name}: {moved.kernel.words}" for name, moved in columns.items())

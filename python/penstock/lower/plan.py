@@ -17,7 +17,7 @@ from penstock.lower.reading import FAR_BYTES
 from penstock.lower.stages import delivering, stages_of
 from penstock.order.batches import Last
 from penstock.order.token_batches import TokenBatches
-from penstock.plan.nodes import MapVerb, Node, Pad
+from penstock.plan.nodes import MapVerb, Node, Pad, TransformBatch
 from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import flow, leaves
 from penstock.resolve.cut import cut
@@ -123,7 +123,7 @@ def _ready(lowered: Stages, deliver: Deliver, *, steps_per_item: int) -> Lowered
 
 def _needs_step_alone(node: Node) -> bool:
     """Whether what a node makes of a row depends on the other rows of its batch."""
-    return isinstance(node, MapVerb) or (isinstance(node, Pad) and node.length is None)
+    return isinstance(node, (MapVerb, TransformBatch)) or (isinstance(node, Pad) and node.length is None)
 
 
 def _is_as_long_as_records(source: AnySource) -> bool:

@@ -1,107 +1,157 @@
-"""Native ops on columns."""
+"""Native ops: chains on columns, and ops on whole batches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from penstock.core.spec import EntryPoints, Field
+from penstock.core.errors import PlanError
+from penstock.core.spec import Spec
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
-from penstock.plan.nodes import Draws, Transform
+from penstock.plan.nodes import Batch, Transform, TransformBatch
+from penstock.plan.tree import find
 from penstock.runtime.stage import Stage
-from penstock.source.jpeg_index import Growing, index_path, load
 from penstock.source.protocol import Access
 from penstock.stages.moved_ops import MovedOps
-from penstock.stages.transform import ApplyKernels, ColumnKernel, FirstImage
-from penstock.transform.image import as_first_is, fuse, gives_indices
-from penstock.transform.image.device import split
+from penstock.stages.transform import ApplyKernels, ApplyToBatch, ChainsKernel, look_at_first
+from penstock.transform.family import Chains, FileColumn, Kernel, Site, family_of, groups_of, needs_of
+
+#: Partners of a row are among so many neighbours, or fewer: it must divide the rows of each rank.
+_NEIGHBOURS = (8, 4, 2)
 
 
 def lower_transform(node: Transform, inputs: Sequence[Branch], context: Context) -> Branch:
-    """Each column's chain of ops becomes a kernel, but for what a device does of it."""
+    """Chains that share columns become a kernel, but for what a device does of them."""
     (branch,) = inputs
-    kernels, draws = dict[str, ColumnKernel](), list[Draws]()
-    for (name, ops), draw in zip(node.ops, node.draws, strict=True):
-        branch, kernel = _chain(node, name, ops, draw, branch, context)
-        if kernel is not None:
-            kernels[name] = kernel
-            draws.append(draw)
-    if not kernels:
+    every, draws = list[ChainsKernel](), dict(zip(dict(node.ops), node.draws, strict=True))
+    for chains in groups_of(dict(node.ops)):
+        branch, one = _compiled(node, chains, branch, context)
+        if one is not None:
+            every.append(one)
+    if not every:
         return branch
     apply = ApplyKernels(
         branch.sources,
         context.sources.first_ids,
         context.places_of(branch),
         context.slots,
-        kernels,
+        every,
         seed=context.seed,
-        draws=draws,
+        draws={name: draws[name] for one in every for name in one.chains},
         budget=context.budget,
         is_frozen=context.is_frozen,
     )
     stage = context.fallible(branch.sources, Stage("transform", "cpu", apply, threads=context.threads))
-    return replace(branch.then(stage), images=(*branch.images, apply.images))
+    return replace(branch.then(stage), images=(*branch.images, apply.counts))
 
 
-def _chain(
-    node: Transform, name: str, ops: tuple[Any, ...], draw: Draws, branch: Branch, context: Context
-) -> tuple[Branch, ColumnKernel | None]:
-    """One column's kernel, None where the device does all of its ops; and the branch with what comes of it."""
-    first = FirstImage(branch.leaf_of.get(name, branch.leaf), name, ops)
-    if not context.is_described:
-        ops = as_first_is(ops, first.mode)  # the same, with a mode
-    if gives_indices(ops, from_indices=name in branch.indices):
-        branch = replace(branch, indices=branch.indices | {name})
-    is_first = name in node.channels_first
-    stays = is_first or node is not context.on_device.transform or name in context.on_device.excluded
-    if branch.spec is not None and not stays:
-        branch, ops = _on_host(name, ops, draw, branch, context)
-        if not ops:
-            return branch, None
+def _compiled(node: Transform, chains: Chains, branch: Branch, context: Context) -> tuple[Branch, ChainsKernel | None]:
+    """The kernel of some chains, None where the device does all of it; and the branch with what comes of it."""
+    draws = dict(zip(dict(node.ops), node.draws, strict=True))
+    needed = tuple(dict.fromkeys(column for name, ops in chains.items() for column in needs_of(name, ops)))
+    family = family_of(next(iter(chains.values())))
+    site = replace(
+        _site(branch, context),
+        numbers={name: draws[name].ops for name in chains},
+        channels_first=frozenset(node.channels_first),
+    )
+    branch = replace(branch, indices=branch.indices | family.indices(chains, site))
     if branch.spec is None or context.is_described:
-        return branch, ColumnKernel(ops, first, branch.limits, numbers=draw.ops, channels_first=is_first)
-    field = branch.spec[name]
-    kernel = fuse(ops, field, first.size, limits=branch.limits, numbers=draw.ops, channels_first=is_first)
-    made = ColumnKernel(ops, first, branch.limits, kernel, _entry_points(branch, name, ops, context))
-    return _with_field(branch, name, kernel.field), made
+        return branch, ChainsKernel(family, chains, needed, replace(site, in_file=_in_no_file), None)
+    kernel: Kernel | None = family.compile(chains, site)
+    if node is context.on_device.transform and kernel is not None:
+        kernel, moved = kernel.on_device(frozenset(chains) - context.on_device.excluded)
+        ends = {
+            name: MovedOps(kernel=one, seed=context.seed, draw=(draws[name].transform, draws[name].place))
+            for name, one in moved.items()
+        }
+        branch = replace(branch, moved={**branch.moved, **ends})
+    if kernel is None:
+        return branch, None
+    return _with_fields(branch, kernel.fields), ChainsKernel(family, chains, needed, site, kernel)
 
 
-def _with_field(branch: Branch, name: str, field: Field) -> Branch:
-    """A column becomes another one, beside which it is in memory for a while."""
-    assert branch.spec is not None
-    return replace(
-        branch,
-        spec={**branch.spec, name: field},
-        widest={**branch.widest, name: field},
-        beside_bytes=branch.beside_bytes + branch.spec[name].row_bytes,
+def lower_transform_batch(node: TransformBatch, inputs: Sequence[Branch], context: Context) -> Branch:
+    """An op on whole batches."""
+    (branch,) = inputs
+    family, chains = family_of((node.op,)), {"": (node.op,)}
+    site = _site(branch, context)
+    is_lazy = branch.spec is None or context.is_described
+    kernel = None if is_lazy else family.compile(chains, site)
+    apply = ApplyToBatch(
+        branch.sources,
+        context.places_of(branch),
+        context.slots,
+        ChainsKernel(family, chains, (), site, kernel),
+        seed=context.seed,
+        number=node.draws,
+        together=_together(node, context),
+        is_full=partial(_is_full, context),
+        budget=context.budget,
+    )
+    branch = branch if kernel is None else _with_fields(branch, kernel.fields)
+    return branch.then(Stage(f"transform {type(node.op).__name__}", "cpu", apply, threads=context.threads))
+
+
+def _together(node: TransformBatch, context: Context) -> int:
+    """How many neighbouring rows of a batch an op takes together: as the plan alone says. PlanError where that does not divide the rows that this rank has."""
+    batch = find(context.root, Batch)
+    rows = batch.size if batch is not None and batch.per_rank else context.order.batch_size
+    usual = next((few for few in _NEIGHBOURS if rows % few == 0), None)
+    among = node.op.among or usual or next(few for few in range(min(3, rows), rows + 1) if rows % few == 0)
+    if context.rows_per_step % among:
+        raise PlanError(
+            f"transform: {type(node.op).__name__} takes {among} neighbouring rows of a batch together, on any number of ranks alike, and each rank has {context.rows_per_step:,} rows: "
+            f"say {type(node.op).__name__}(…, among=…) with a number that divides these, or take another batch"
+        )
+    return int(among)
+
+
+def _is_full(context: Context, step: int) -> bool:
+    """Whether a step has as many rows as a batch, on all ranks."""
+    ranks = context.where.world_size
+    return context.order.places(step, ranks - 1, ranks)[1] == context.order.batch_size
+
+
+def _site(branch: Branch, context: Context) -> Site:
+    """What a family may know of what comes out of a branch."""
+
+    def first(column: str, look: Any) -> Any:
+        return look_at_first(branch.leaf_of.get(column, branch.leaf), column, look)
+
+    return Site(
+        fields=branch.spec or {},
+        limits=branch.limits,
+        indices=branch.indices,
+        first=None if context.is_described else first,
+        in_file=partial(_in_file, branch, context),
     )
 
 
-def _on_host(
-    name: str, ops: tuple[Any, ...], draw: Draws, branch: Branch, context: Context
-) -> tuple[Branch, tuple[Any, ...]]:
-    """The ops that stay on the host, of a chain whose end the device does."""
-    assert branch.spec is not None
-    found = split(ops, branch.spec[name], op_numbers=draw.ops)
-    if found is None:
-        return branch, ops
-    moved = MovedOps(split=found, seed=context.seed, draw=(draw.transform, draw.place))
-    return replace(branch, moved={**branch.moved, name: moved}), found.host
-
-
-def _entry_points(branch: Branch, name: str, ops: tuple[Any, ...], context: Context) -> EntryPoints | Growing | None:
-    """The JPEG index for a column that comes from files of one source, as its Decode asks for it."""
-    wish, source = getattr(ops[0], "entry_points", "off") if ops else "off", branch.leaf.opened.source
-    if (
-        wish == "off"
-        or context.order.rows.is_listed
-        or not branch.is_one_source
-        or name not in source.spec
-        or source.access is not Access.RECORDS
-    ):
+def _in_file(branch: Branch, context: Context, column: str) -> FileColumn | None:
+    """Where a column lies that comes from records of one source; None for others."""
+    source = branch.leaf.opened.source
+    is_read = column in source.spec and source.access is Access.RECORDS and branch.is_one_source
+    if context.order.rows.is_listed or not is_read:
         return None
-    path = index_path(source.manifest.digest, dict(branch.leaf.columns).get(name, name))
-    found = load(path)
-    return found if found is not None or wish == "auto" else Growing(source.manifest.samples, path)
+    name = dict(branch.leaf.columns).get(column, column)
+    return FileColumn(source.manifest.digest, source.manifest.samples, name)
+
+
+def _in_no_file(_: str) -> None:
+    return None
+
+
+def _with_fields(branch: Branch, fields: Spec) -> Branch:
+    """Columns become others, beside which they are in memory for a while."""
+    assert branch.spec is not None
+    beside = sum(branch.spec[name].row_bytes for name in fields if name in branch.spec)
+    return replace(
+        branch,
+        spec={**branch.spec, **fields},
+        widest={**branch.widest, **fields},
+        beside_bytes=branch.beside_bytes + beside,
+    )

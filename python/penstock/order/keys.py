@@ -9,7 +9,7 @@ from penstock.core.kernels import mix
 from penstock.core.spec import Ids
 
 ORDER_KEY, TRANSFORM_KEY, SHARD_KEY, SOURCE_KEY, STAGE_KEY = 1, 2, 3, 4, 5
-BUCKET_KEY, PICK_KEY, SUBSTITUTE_KEY, STEP_KEY = 16, 17, 18, 19
+BUCKET_KEY, PICK_KEY, SUBSTITUTE_KEY, STEP_KEY, BATCH_KEY = 16, 17, 18, 19, 20
 
 
 def mix_rows(ids: Ids, draws: Ids | np.int64) -> Ids:

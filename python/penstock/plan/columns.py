@@ -16,6 +16,23 @@ def spec_of(root: Node) -> Spec:
     return root.spec_of_inputs(list(map(spec_of, root.below)))
 
 
+def needed_by(node: Node) -> dict[str, tuple[str, ...]]:
+    """The columns that a transform works on, each with those of its chains that do."""
+    found = dict[str, tuple[str, ...]]()
+    for name, ops in node.chains:
+        for needed in ops[0].needs(name) if ops and hasattr(ops[0], "needs") else (name,):
+            found[needed] = (*found.get(needed, ()), name)
+    return found
+
+
+def transformed(node: Node, given: Spec) -> Spec:
+    """The columns behind a transform, as far as its ops know without looking at data; those of other ops are as they were. PlanError for a column that an op cannot work on."""
+    for name, ops in node.chains:
+        for op in ops:
+            given = op.output(name, given) if hasattr(op, "output") else given
+    return given
+
+
 def known_columns(node: Node) -> Known:
     """The columns that come out of a node and their types; "" for a type that only an op knows, None after a user's function."""
     return node.known_of(list(map(known_columns, node.below)))

@@ -18,14 +18,14 @@ MOVES = "moves pixels"
 
 def random_columns(chains: Chains) -> list[str]:
     """The columns that have random ops."""
-    return [name for name, ops in chains if any(map(_is_random, ops))]
+    return [name for name, ops in chains if not draws_apart(ops) and any(map(_is_random, ops))]
 
 
 def concerns(chains: Chains) -> dict[str, set[str]]:
     """The columns with random ops, by what they do to pixels: two that are moved belong together, or two whose colours change alike."""
     found = dict[str, set[str]]()
     for name, ops in chains:
-        for op in filter(_is_random, ops):
+        for op in () if draws_apart(ops) else filter(_is_random, ops):
             found.setdefault(_concern(op), set()).add(name)
     return found
 
@@ -56,6 +56,7 @@ def followed(chains: Chains) -> tuple[Follow, ...]:
     Random ops that move pixels must be the same in all chains, one after another. Others may be in some of them (a mask has no colours); where
     two chains have them, the n-th of a kind draws as the n-th.
     """
+    chains = [(name, ops) for name, ops in chains if not draws_apart(ops)]
     _check_moved(chains)
     leaders, found = dict[tuple[str, int], tuple[str, int]](), list[Follow]()
     for name, ops in chains:
@@ -88,6 +89,11 @@ def _check_moved(chains: Chains) -> None:
                 f"{', '.join(map(_drawn_as, wanted)) or 'none'}, and {quoted(name)} {', '.join(map(_drawn_as, ops)) or 'none'}. Sizes, interpolation and ops that draw nothing may differ; give a "
                 f"column that is not to follow a transform of its own, or choose draws='apart'"
             )
+
+
+def draws_apart(ops: Sequence[Any]) -> bool:
+    """Whether a chain draws for itself, whatever is said of the others: that of another view of an image."""
+    return bool(ops) and bool(getattr(ops[0], "draws_apart", False))
 
 
 def _is_random(op: Any) -> bool:

@@ -28,6 +28,8 @@ class Node:
     is_order: ClassVar[bool] = False
     #: Batches come out.
     is_batch: ClassVar[bool] = False
+    #: Each step has as many rows, but for the last one of an epoch.
+    has_equal_steps: ClassVar[bool] = False
     #: It may have more row ids than any of its inputs.
     grows: ClassVar[bool] = False
     #: Its inputs are in other epochs than the plan, and a shuffle above shuffles each for itself.

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
 from penstock.plan.function_parts import Part, function_parts
-from penstock.plan.nodes import Node, Transform
+from penstock.plan.nodes import Node, Transform, TransformBatch
 from penstock.plan.plain_values import digest_of, qualified_name
 
 _LONGEST_SHOWN = 160
@@ -17,6 +17,8 @@ def parts_of(node: Node) -> tuple[Part, ...]:
     """The parts of a verb besides those that decide the order; not where the data lies."""
     if isinstance(node, Transform):
         return tuple(_of_chains(node))
+    if isinstance(node, TransformBatch):
+        return (_part("op", op_text(node.op)),)
     function = () if node.user_function is None else function_parts(node.user_function)
     return (*function, *(_part(name, text) for name, text in node.said()))
 

@@ -11,7 +11,7 @@ from penstock.core.quoted import quoted
 from penstock.core.random_use import mentions_generators
 from penstock.core.warned import warn
 from penstock.plan.columns import known_columns
-from penstock.plan.drawing import MOVES, concerns
+from penstock.plan.drawing import MOVES, concerns, draws_apart
 from penstock.plan.nodes import Node, Transform, Zip
 from penstock.plan.tree import flow, inputs_of
 from penstock.transform.function import name_of, wants_generator
@@ -60,7 +60,8 @@ def _moved_and_still(root: Node) -> list[tuple[str, str, str]]:
     chains = dict[str, list[Any]]()
     for node in transforms:
         for name, ops in node.ops:
-            chains.setdefault(name, []).extend(ops)
+            if not draws_apart(ops) and all(getattr(op, "on_pixels", True) for op in ops):
+                chains.setdefault(name, []).extend(ops)
     moving = {name: _first_moving(name, ops) for name, ops in chains.items()}
     still = [name for name, op in moving.items() if op is None]
     return [(name, other, op) for name, op in moving.items() if op is not None for other in still]

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from penstock.core import kernels
 from penstock.core.spec import Bytes, Ids
 from penstock.order.keys import TRANSFORM_KEY
-from penstock.transform.image.device import Split
+from penstock.transform.family import DeviceKernel
 
 
 @dataclass(frozen=True, kw_only=True)
 class MovedOps:
     """The end of one column's chain. draw: the two numbers that key the chain's random choices, beside seed and epoch."""
 
-    split: Split
+    kernel: DeviceKernel
     seed: int
     draw: tuple[int, int]
 
     def flags(self, epoch: int, keys: Ids) -> Bytes | None:
-        """How each row's image is mirrored; None where no op mirrors. See `Item.draw_of` for epoch and keys."""
-        return self.split.flags(kernels.mix([self.seed, epoch, TRANSFORM_KEY, *self.draw]), keys)
+        """What each row drew, as bits; None where nothing is drawn. See `Item.draw_of` for epoch and keys."""
+        return self.kernel.flags(kernels.mix([self.seed, epoch, TRANSFORM_KEY, *self.draw]), keys)

@@ -18,9 +18,9 @@ from penstock.core.event_loop import check_not_in_loop, finished, finished_all, 
 from penstock.core.global_generators import Calls, Seed, SeededCalls
 from penstock.core.held_generators import HeldGenerators
 from penstock.core.openmp import one_thread_here
+from penstock.transform.function_text import called
 from penstock.transform.repeats import Repeats
 from penstock.transform.row_generator import RowGenerator
-from penstock.transform.text import called
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -47,7 +47,7 @@ class BatchFunction:
 
     A parameter `rng` receives a `RowGenerator`. If the function draws from global generators, they are seeded for the batch, by its first row.
     calls: how it is called then; None on the threads of this process, where its first rows are made twice (`Repeats`). text: how it gets text (see
-    `transform.text`).
+    `transform.function_text`).
     """
 
     instead = _BY_ROWS

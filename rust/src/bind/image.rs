@@ -5,7 +5,7 @@ use std::sync::Arc;
 use numpy::{PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray4, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict};
+use pyo3::types::{PyBool, PyBytes, PyDict};
 
 use super::entry_points::{Columns, Index};
 use super::watched::watched;
@@ -23,7 +23,7 @@ use crate::image::single;
 
 /// A compiled chain of ops for the images of a column; made once, used from any thread.
 #[pyclass(frozen)]
-pub struct ImageProgram(Program);
+pub struct ImageProgram(pub(super) Program);
 
 fn item<'py, T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>>(
     from: &Bound<'py, PyDict>,
@@ -35,7 +35,7 @@ fn item<'py, T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>>(
 
 /// Buffers, and which of them each row lies in, where and how long; an error unless these are as many as rows.
 #[expect(clippy::type_complexity, reason = "the columns of a span, each a slice")]
-fn spans<'a>(
+pub(super) fn spans<'a>(
     buffers: &'a [Bytes<'_>],
     columns: [&'a Ids<'_>; 3],
     rows: usize,
@@ -67,6 +67,9 @@ fn arguments(from: &Bound<'_, PyDict>) -> PyResult<Arguments> {
             Argument::Number(value)
         } else if let Ok((first, second)) = value.extract() {
             Argument::Pair(first, second)
+        } else if let Ok(table) = value.cast::<PyBytes>() {
+            let table = table.as_bytes().try_into();
+            Argument::Table(table.map_err(|_| PyValueError::new_err("a table needs 256 bytes"))?)
         } else {
             Argument::Text(value.extract()?)
         };
@@ -105,7 +108,7 @@ fn format(from: &Bound<'_, PyDict>, mode: Mode) -> PyResult<Format> {
 }
 
 /// Raises `penstock.errors.RowError(row, found, do)`; with `every_row` it lists those of all rows that failed as its `every`.
-fn row_error(py: Python<'_>, faults: &[RowFault], every_row: bool) -> PyErr {
+pub(super) fn row_error(py: Python<'_>, faults: &[RowFault], every_row: bool) -> PyErr {
     let raise = || {
         let class = py.import("penstock.core.errors")?.getattr("RowError")?;
         let made = |RowFault { row, fault: Fault { found, remedy } }: &RowFault| class.call1((*row, found, remedy));
@@ -259,7 +262,7 @@ impl ImageProgram {
 }
 
 impl ImageProgram {
-    fn check_out(&self, rows: usize, bytes: usize) -> PyResult<()> {
+    pub(super) fn check_out(&self, rows: usize, bytes: usize) -> PyResult<()> {
         let needed = rows * self.0.format.bytes();
         if bytes == needed {
             return Ok(());

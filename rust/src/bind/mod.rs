@@ -15,6 +15,7 @@ mod files;
 mod gather;
 mod http;
 mod image;
+mod image_views;
 mod json;
 mod kept;
 mod lines;
@@ -105,6 +106,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     gather::register(module)?;
     http::register(module)?;
     image::register(module)?;
+    image_views::register(module)?;
     lmdb::register(module)?;
     json::register(module)?;
     kept::register(module)?;

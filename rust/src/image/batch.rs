@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::contents::Loss;
 use super::decode::Counts;
+use super::emit::Format;
 use super::fault::Fault;
 use super::program::{Image, Program, Worker};
 use super::simd::Level;
@@ -70,15 +71,68 @@ pub fn run<'a>(
 ) -> Result<Done, Vec<RowFault>> {
     let size = program.format.bytes();
     assert_eq!(out.len(), size * samples.len(), "the output does not hold one image a sample");
-    let (lowest, past_caches) = (AtomicUsize::new(usize::MAX), out.len() >= PAST_CACHES);
+    let past_caches = out.len() >= PAST_CACHES;
+    let one = |worker: &mut Worker, row: usize, out: &mut [u8]| {
+        worker.set_format(program.format, past_caches);
+        program.run(worker, image(row)?, key, samples[row], out)
+    };
+    each(out.par_chunks_exact_mut(size.max(1)), one, program.format, pool, how, stopped)
+}
+
+/// Runs each of `views` on the pixels of every image, which is decoded once: see [`run`]. A view is a program, the key by which it draws, and its output.
+///
+/// # Errors
+/// As those of [`run`].
+///
+/// # Panics
+/// If an output does not hold exactly one image a sample, or there is no view.
+pub fn run_views<'a>(
+    views: &mut [(&Program, u64, &mut [u8])],
+    image: impl Fn(usize) -> Result<&'a [u8], Fault> + Sync,
+    samples: &[i64],
+    pool: &ThreadPool,
+    how: How,
+    stopped: &Arc<AtomicBool>,
+) -> Result<Done, Vec<RowFault>> {
+    let mut outs: Vec<Vec<&mut [u8]>> = samples.iter().map(|_| Vec::with_capacity(views.len())).collect();
+    let mut programs = Vec::with_capacity(views.len());
+    for (program, key, out) in views.iter_mut() {
+        let size = program.format.bytes();
+        assert_eq!(out.len(), size * samples.len(), "an output does not hold one image a sample");
+        programs.push((*program, *key, out.len() >= PAST_CACHES));
+        outs.iter_mut().zip(out.chunks_exact_mut(size.max(1))).for_each(|(outs, out)| outs.push(out));
+    }
+    let one = |worker: &mut Worker, row: usize, outs: Vec<&mut [u8]>| {
+        let decoded = programs[0].0.decode(worker, image(row)?)?;
+        let made = programs.iter().zip(outs).try_for_each(|(&(program, key, past_caches), out)| {
+            worker.set_format(program.format, past_caches);
+            let made = program.run(worker, decoded.image(), key, samples[row], out);
+            worker.finish();
+            made
+        });
+        worker.take_back(decoded);
+        made
+    };
+    each(outs.into_par_iter(), one, programs[0].0.format, pool, how, stopped)
+}
+
+/// Calls `one` for every row with what it writes to, and with its thread's worker.
+fn each<T: Send>(
+    outs: impl IndexedParallelIterator<Item = T>,
+    one: impl Fn(&mut Worker, usize, T) -> Result<(), Fault> + Sync,
+    format: Format,
+    pool: &ThreadPool,
+    how: How,
+    stopped: &Arc<AtomicBool>,
+) -> Result<Done, Vec<RowFault>> {
+    let lowest = AtomicUsize::new(usize::MAX);
     let (tally, losses) = (Default::default(), AtomicU64::new(u64::MAX));
     let tally: &[AtomicU64; 4] = &tally;
-    let one = |(row, out): (usize, &mut [u8])| -> Option<RowFault> {
+    let row_fault = |(row, out): (usize, T)| -> Option<RowFault> {
         if stopped.load(Ordering::Relaxed) || (!how.every_row && row > lowest.load(Ordering::Relaxed)) {
             return None;
         }
-        let run = |image| guarded(program, image, (key, samples[row]), (past_caches, how), out, tally, stopped);
-        let fault = match image(row).and_then(run) {
+        let fault = match guarded(|worker| one(worker, row, out), format, how, tally, stopped) {
             Ok(None) => return None,
             Ok(Some(loss)) => {
                 losses.fetch_min((row as u64) << 8 | loss as u64, Ordering::Relaxed);
@@ -89,8 +143,8 @@ pub fn run<'a>(
         lowest.fetch_min(row, Ordering::Relaxed);
         Some(RowFault { row, fault })
     };
-    let rows = out.par_chunks_exact_mut(size.max(1)).enumerate().with_max_len(1);
-    let mut faults: Vec<RowFault> = pool.install(|| rows.filter_map(one).collect());
+    let rows = outs.enumerate().with_max_len(1);
+    let mut faults: Vec<RowFault> = pool.install(|| rows.filter_map(row_fault).collect());
     if faults.is_empty() {
         let loss = losses.into_inner();
         let loss = Loss::numbered(loss as u8).map(|found| ((loss >> 8) as usize, found));
@@ -103,20 +157,17 @@ pub fn run<'a>(
 
 /// One image with this thread's worker: what it lost as RGB; a panic of a decoder becomes an error.
 fn guarded(
-    program: &Program,
-    image: Image<'_>,
-    (key, sample): (u64, i64),
-    (past_caches, how): (bool, How),
-    out: &mut [u8],
+    one: impl FnOnce(&mut Worker) -> Result<(), Fault>,
+    format: Format,
+    how: How,
     tally: &[AtomicU64; 4],
     stopped: &Arc<AtomicBool>,
 ) -> Result<Option<Loss>, Fault> {
     WORKER.with_borrow_mut(|slot| {
-        let worker = slot.get_or_insert_with(|| Worker::new(Level::best(), program.format));
-        worker.set_format(program.format, past_caches);
+        let worker = slot.get_or_insert_with(|| Worker::new(Level::best(), format));
         worker.stop_by(stopped);
         worker.watch(how.is_watching);
-        let result = catch_unwind(AssertUnwindSafe(|| program.run(worker, image, key, sample, out)));
+        let result = catch_unwind(AssertUnwindSafe(|| one(worker)));
         worker.finish();
         let loss = worker.take_loss();
         for (sum, count) in tally.iter().zip(worker.take_counts()) {

@@ -40,8 +40,13 @@ impl Window {
 
 /// Other colours for the same pixels.
 pub trait Recolour: Debug + Send + Sync {
-    /// Writes a row's three planes, each a third of `out`, with the pitch of `planes`.
+    /// Writes a row's planes, one or three that fill `out`, with the pitch of `planes`.
     fn row(&self, planes: Planes<'_>, out: &mut [u8]);
+
+    /// Whether black stays black, as it is around an image that is smaller than its crop.
+    fn keeps_zero(&self) -> bool {
+        true
+    }
 }
 
 /// One pass over an image: crop, resize, window, flip, other colours, and zeros around.
@@ -110,6 +115,9 @@ impl Chain {
 
     /// Changes the colours of all pixels.
     pub fn recolour(&mut self, colours: Arc<dyn Recolour>) {
+        if self.valid != self.window && !colours.keeps_zero() {
+            self.end_pass();
+        }
         self.colours.push(colours);
     }
 

@@ -109,6 +109,10 @@ fn turned_by<const BYTES: usize>(
     let line = size.0 as usize;
     let region = Rect { x: 0, y: 0, width: header.width, height: header.height };
     decoders.rows(data, header, None, region, mode, &mut |first, rows| {
+        if orientation == 1 {
+            out[first as usize * width * BYTES..][..rows.len()].copy_from_slice(rows);
+            return;
+        }
         for (y, row) in (first as usize..).zip(rows.chunks_exact(width * BYTES)) {
             for (x, pixel) in row.as_chunks::<BYTES>().0.iter().enumerate() {
                 let (right, bottom) = (width - 1 - x, height - 1 - y);

@@ -60,6 +60,21 @@ pub enum Image<'a> {
     },
 }
 
+/// The pixels of a whole image.
+#[derive(Debug)]
+pub struct Decoded {
+    pixels: Vec<u8>,
+    size: (u32, u32),
+}
+
+impl Decoded {
+    /// The image, for a program of the mode that it was decoded to.
+    #[must_use]
+    pub fn image(&self) -> Image<'_> {
+        Image::Pixels { bytes: &self.pixels, size: self.size }
+    }
+}
+
 /// Hands the rows of a region to a sink.
 type Source<'a> = dyn FnMut(&mut Decoders, &mut Vec<u8>, Rect, &mut Sink<'_>) -> Result<(), Fault> + 'a;
 
@@ -68,7 +83,7 @@ pub struct Worker {
     level: Level,
     emitter: Emitter,
     buffers: Buffers,
-    oriented: Vec<u8>,
+    pixels: Vec<u8>,
 }
 
 struct Buffers {
@@ -100,7 +115,7 @@ impl Worker {
             bordered: Vec::new(),
             coloured: Default::default(),
         };
-        Self { level, emitter: Emitter::new(level, format), buffers, oriented: Vec::new() }
+        Self { level, emitter: Emitter::new(level, format), buffers, pixels: Vec::new() }
     }
 
     /// How many images each decoder did since the last call.
@@ -129,6 +144,13 @@ impl Worker {
     /// Long images end early from now on, once `stopped` is set.
     pub fn stop_by(&mut self, stopped: &Arc<AtomicBool>) {
         self.buffers.decoders.stopped = Some(Arc::clone(stopped));
+    }
+
+    /// Keeps the memory of pixels for the next image, unless it is large.
+    pub fn take_back(&mut self, decoded: Decoded) {
+        if decoded.pixels.capacity() <= KEEP_BYTES {
+            self.pixels = decoded.pixels;
+        }
     }
 
     /// Completes what was stored, so that other threads may read it.
@@ -181,32 +203,47 @@ impl Program {
             }
             Image::Encoded { data, entry_points } => (data, entry_points),
         };
+        let (header, orientation) = self.begin(worker, data)?;
+        if orientation != 1 {
+            let decoded = self.whole(worker, data, &header, orientation)?;
+            let result = self.run(worker, decoded.image(), key, sample, out);
+            worker.take_back(decoded);
+            return result;
+        }
+        let size = (header.width, header.height);
+        let is_jpeg = header.kind == Kind::Jpeg;
+        let jpeg =
+            if is_jpeg && self.mode == Mode::Rgb { PlanarJpeg::new(data, entry_points, size, self.fast) } else { None };
+        self.transform(worker, size, key, sample, out, jpeg.as_ref(), &mut |decoders, _, region, sink| {
+            decoders.rows(data, &header, entry_points, region, self.mode, sink)
+        })
+    }
+
+    /// All pixels of an encoded image, for several programs. Give them back with [`Worker::take_back`].
+    ///
+    /// # Errors
+    /// If the bytes are not a valid image.
+    pub fn decode(&self, worker: &mut Worker, data: &[u8]) -> Result<Decoded, Fault> {
+        let (header, orientation) = self.begin(worker, data)?;
+        self.whole(worker, data, &header, orientation)
+    }
+
+    /// The header of an encoded image, and how it is to be turned; the decoders are ready for it.
+    fn begin(&self, worker: &mut Worker, data: &[u8]) -> Result<(Header, u8), Fault> {
         let header = header::read(data, self.limits.pixels)?;
         if self.is_strict && contents::mode(data, &header)? != self.mode {
             return Err(other_mode(data, &header, self.mode));
         }
         worker.buffers.decoders.allow_truncated = self.allow_truncated;
         worker.buffers.decoders.limits = self.limits;
-        let size = (header.width, header.height);
         let orientation = if self.apply_exif { exif::orientation(data, header.kind) } else { 1 };
-        if orientation == 1 {
-            let is_jpeg = header.kind == Kind::Jpeg;
-            let jpeg = if is_jpeg && self.mode == Mode::Rgb {
-                PlanarJpeg::new(data, entry_points, size, self.fast)
-            } else {
-                None
-            };
-            return self.transform(worker, size, key, sample, out, jpeg.as_ref(), &mut |decoders, _, region, sink| {
-                decoders.rows(data, &header, entry_points, region, self.mode, sink)
-            });
-        }
-        let mut oriented = std::mem::take(&mut worker.oriented);
-        let size = exif::turned(&mut worker.buffers.decoders, data, &header, orientation, self.mode, &mut oriented)?;
-        let result = self.transform(worker, size, key, sample, out, None, &mut rows_of(&oriented, size.0, self.mode));
-        if oriented.capacity() <= KEEP_BYTES {
-            worker.oriented = oriented;
-        }
-        result
+        Ok((header, orientation))
+    }
+
+    fn whole(&self, worker: &mut Worker, data: &[u8], header: &Header, orientation: u8) -> Result<Decoded, Fault> {
+        let mut pixels = std::mem::take(&mut worker.pixels);
+        let size = exif::turned(&mut worker.buffers.decoders, data, header, orientation, self.mode, &mut pixels)?;
+        Ok(Decoded { pixels, size })
     }
 
     #[expect(clippy::too_many_arguments, reason = "an image's two ways in, and its keys")]
@@ -312,10 +349,10 @@ impl Buffers {
         }
         let Some(task) = pass.task else { return Ok(()) };
         let mut emit = |index: u32, planes: Planes<'_>| {
-            let planes = if pass.colours.is_empty() || mode != Mode::Rgb {
+            let planes = if pass.colours.is_empty() {
                 planes
             } else {
-                recoloured(planes, &pass.colours, coloured)
+                recoloured(planes, mode.bytes(), &pass.colours, coloured)
             };
             if is_bordered {
                 emitter.store(index + pass.offset.1, place(planes, mode.bytes(), pass, bordered), out);
@@ -379,13 +416,18 @@ fn blank(emitter: &mut Emitter, planes: usize, size: (u32, u32), bordered: &mut 
 }
 
 /// A row in other colours; there is at least one change.
-fn recoloured<'a>(planes: Planes<'_>, colours: &[Arc<dyn Recolour>], rows: &'a mut [Vec<u8>; 2]) -> Planes<'a> {
+fn recoloured<'a>(
+    planes: Planes<'_>,
+    channels: usize,
+    colours: &[Arc<dyn Recolour>],
+    rows: &'a mut [Vec<u8>; 2],
+) -> Planes<'a> {
     let (width, pitch) = (planes.width, pitch_of(planes.width));
     let [done, next] = rows;
-    done.resize(3 * pitch, 0);
+    done.resize(channels * pitch, 0);
     colours[0].row(planes, done);
     for colour in &colours[1..] {
-        next.resize(3 * pitch, 0);
+        next.resize(channels * pitch, 0);
         colour.row(Planes { bytes: done, pitch, width }, next);
         std::mem::swap(done, next);
     }

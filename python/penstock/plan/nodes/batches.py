@@ -89,6 +89,7 @@ class Batch(OrderVerb):
     verb: str = "batch"
 
     is_batch = True
+    has_equal_steps = True
     keeps_order = True
     keeps_steps = True
 
@@ -148,6 +149,7 @@ class BatchTokens(Batch):
     fill: float = 0.9
     verb: str = "batch_tokens"
 
+    has_equal_steps = False
     reads_by_number = True
 
     def __post_init__(self) -> None:

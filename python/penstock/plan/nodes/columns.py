@@ -11,7 +11,7 @@ from penstock.core.errors import PlanError
 from penstock.core.quoted import quoted
 from penstock.core.spec import Spec
 from penstock.derived.row_cache.in_memory import MemoryCaches
-from penstock.plan.columns import check_names, spec_of
+from penstock.plan.columns import check_names, needed_by, spec_of, transformed
 from penstock.plan.node import Known, Verb
 from penstock.plan.nodes.functions import FunctionVerb
 from penstock.plan.nodes.words import LATER
@@ -66,7 +66,7 @@ class Transform(Verb):
     """Chains of native ops, each for one column.
 
     drawn: "together" or "apart", as the user said. follows: what that makes of the ops, "together". draws: of each chain (see `rules.numbered`).
-    channels_first: the columns of pixels that come so (see `engine.layouts`).
+    channels_first: the columns of pixels that come so (see `lower.layouts`).
     """
 
     ops: tuple[tuple[str, tuple[Any, ...]], ...]
@@ -86,20 +86,37 @@ class Transform(Verb):
         """Columns with their ops."""
         return self.ops
 
+    def spec_of_inputs(self, below: Sequence[Spec]) -> Spec:
+        """What its ops make of some, as far as these know without looking at data."""
+        return transformed(self, below[0])
+
     def known_of(self, below: Sequence[Known]) -> Known:
         """What its ops make of some."""
         return None if below[0] is None else below[0] | {name: "" for name, _ in self.ops}
 
     def check(self) -> None:
-        """PlanError for a column that is not there."""
+        """PlanError for a column that is not there, and for an op that cannot work on its column."""
+        self._check_ops()
         if is_column_unknown(self.input):
             return  # a user's function may have made the column
         known = {*spec_of(self.input)}
-        for name, _ in self.ops:
+        for name in needed_by(self):
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 raise PlanError(f"transform: no column {quoted(name)}; there are {', '.join(sorted(known))}{hint}")
+        spec_of(self)
+
+    def _check_ops(self) -> None:
+        chains = dict(self.ops)
+        for name, ops in self.ops:
+            if ops and hasattr(ops[0], "beside"):
+                ops[0].beside(name, chains)
+            for op in ops:
+                if getattr(op, "on_batch", False):
+                    raise PlanError(
+                        f"transform: {op} works on whole batches, not on {quoted(name)} alone; write batch(…).transform({type(op).__name__}(…))"
+                    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,6 +127,30 @@ class MapVerb(FunctionVerb):
 
     column_effect = "unknown"
     keeps_steps = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformBatch(Verb):
+    """A native op on whole batches. draws: its number, which keys its random choices (see `rules.numbered`)."""
+
+    op: Any
+    draws: int = field(default=0, metadata={"affects_result": False})
+    verb: str = "transform"
+
+    column_effect = "changed"
+    keeps_steps = True
+    computes = True
+
+    def check(self) -> None:
+        """PlanError where there are no batches of equally many rows, or the op cannot work on them."""
+        batch = find_where(self.input, lambda node: node.is_batch)
+        if batch is None or not batch.has_equal_steps:
+            other = f"{batch.verb} has as many rows as fit" if batch else "there is no batch yet"
+            raise PlanError(
+                f"transform: {self.op} works on whole batches of equally many rows, and {other}; write batch(…).transform({type(self.op).__name__}(…))"
+            )
+        if not is_column_unknown(self.input):
+            self.op.output("", spec_of(self.input))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,6 +54,8 @@ def _named(name: str, value: Any, default: Any) -> str:
         return ""
     if name == "ops":
         return ", ".join(f"{column}=[{', '.join(map(repr, ops))}]" for column, ops in value)
+    if name == "op":
+        return repr(value)
     if name == "columns":
         pairs = [(one, one) if isinstance(one, str) else one for one in value]
         return "columns=[" + ", ".join(f"{new}: {old}" if new != old else new for new, old in pairs) + "]"

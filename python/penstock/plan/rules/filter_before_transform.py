@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from penstock.plan.columns import needed_by
 from penstock.plan.nodes import FilterFunction, Node, Transform
 from penstock.plan.rules.between import below_order, on_top
 
@@ -17,7 +18,7 @@ def filter_before_transform(node: Node) -> Node | None:
     if not isinstance(node, FilterFunction) or node.columns is None:
         return None
     between, below = below_order(node.input, ())
-    if not isinstance(below, Transform):
+    if not isinstance(below, Transform) or any(len(names) > 1 for names in needed_by(below).values()):
         return None
     chains = list(zip(below.ops, below.draws, strict=True))
     later = [(chain, draws) for chain, draws in chains if chain[0] not in node.columns and _may_wait(chain[1])]

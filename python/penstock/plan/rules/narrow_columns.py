@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.core.padding import columns_to_pad, lengths_name, mask_name
-from penstock.plan.columns import known_columns, spec_of
+from penstock.plan.columns import known_columns, needed_by, spec_of
 from penstock.plan.nodes import (
     Concat,
     FilterFunction,
@@ -81,8 +81,12 @@ def _select(node: Select, needed: Names) -> Node:
 
 
 def _transform(node: Transform, needed: Names) -> Node:
-    used = [(chain, draws) for chain, draws in zip(node.ops, node.draws, strict=True) if chain[0] in needed]
-    below = narrowed(node.input, needed)
+    inputs = needed_by(node)
+    with_others = {*needed, *(column for column, names in inputs.items() if {*names} & {*needed})}
+    used = [(chain, draws) for chain, draws in zip(node.ops, node.draws, strict=True) if chain[0] in with_others]
+    made = {name for name, _ in node.ops}
+    others = tuple(column for column, names in inputs.items() if column not in needed and {*names} & {*needed})
+    below = narrowed(node.input, (*(name for name in needed if name in inputs or name not in made), *others))
     if not used:
         return below
     if len(used) == len(node.ops):

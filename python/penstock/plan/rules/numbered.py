@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from penstock.plan.nodes import Draws, MapVerb, Node, Transform
+from penstock.plan.drawing import draws_apart
+from penstock.plan.nodes import Draws, MapVerb, Node, Transform, TransformBatch
 from penstock.plan.rules.across_cache import ops_before
 from penstock.plan.tree import inputs_of, with_inputs
 
@@ -20,6 +21,9 @@ def _numbered(node: Node, met: Counter[str]) -> Node:
     node = with_inputs(node, [_numbered(one, below) for one in inputs_of(node)])
     if isinstance(node, Transform):
         return replace(node, draws=_draws(node, met))
+    if isinstance(node, TransformBatch):
+        met["batch"] += 1
+        return replace(node, draws=met["batch"] - 1)
     if isinstance(node, MapVerb):
         met["function"] += 1
         return replace(node, draws=met["function"] - 1)
@@ -33,7 +37,8 @@ def _draws(node: Transform, met: Counter[str]) -> tuple[Draws, ...]:
         met["transform"] += 1
     else:
         number, done = before[0].draws[0].transform, before[1]
-    names = [name for name, _ in node.ops]
+    apart = {name for name, ops in node.ops if draws_apart(ops)}  # behind the others, so that they change no place
+    names = sorted((name for name, _ in node.ops), key=apart.__contains__)
     places = {name: place for place, name in enumerate(dict.fromkeys([*done, *names]))}
     first, leaders = _first_of(node), {(one.column, one.place): (one.leader, one.leads) for one in node.follows}
 

@@ -1,9 +1,10 @@
 """Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
 
-`op` says what an op is; `decode`, `geometry`, `colour` and `numbers` have them; `kernel` fuses a chain of them into one native call, `device` says what of one a GPU can do.
+`op` says what an op is; `decode`, `geometry`, `colour`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain of them into one native call, `device` says what of one a GPU can do, and
+`family` is the door for the engine.
 """
 
-from penstock.transform.image.colour import RandomGrayscale
+from penstock.transform.image.colour import RandomGrayscale, RandomInvert
 from penstock.transform.image.decode import Decode, loss_in_words
 from penstock.transform.image.geometry import (
     CenterCrop,
@@ -13,18 +14,23 @@ from penstock.transform.image.geometry import (
     Resize,
 )
 from penstock.transform.image.kernel import ImageKernel, as_first_is, fuse, gives_indices, image_size
+from penstock.transform.image.mix_up import MixUp
 from penstock.transform.image.numbers import IMAGENET, Normalize, Statistics, ToDtype, ToLayout
 from penstock.transform.image.op import ImageOp
+from penstock.transform.image.view import From
 
 __all__ = [
     "IMAGENET",
     "CenterCrop",
     "Decode",
+    "From",
     "ImageKernel",
     "ImageOp",
+    "MixUp",
     "Normalize",
     "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
     "RandomResizedCrop",
     "RandomVerticalFlip",
     "Resize",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.core.errors import PlanError
-from penstock.transform.image.op import Chain, PixelOp, check
+from penstock.transform.image.op import Chain, PixelOp, TableOp, check
 
 
 @dataclass(frozen=True)
@@ -38,3 +38,14 @@ class RandomGrayscale(PixelOp):
         if chain.mode not in ("RGB", "L"):
             raise PlanError(f'{self}: works on colours, and the images are of mode "{chain.mode}"; leave it out')
         return super().extend(chain)
+
+
+@dataclass(frozen=True)
+class RandomInvert(TableOp):
+    """The negative of the image, 255 - x, with probability `p`: exactly torchvision v2's, of RGB and grey images."""
+
+    p: float = 0.5
+
+    def table(self) -> bytes:
+        """See `TableOp`."""
+        return bytes(range(255, -1, -1))

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.pixel_ops import HORIZONTAL, VERTICAL, PixelOps
+from penstock.core.pixel_ops import FIRST_TABLE, MOST_TABLES, PixelOps
 from penstock.core.spec import Field, Ids
 from penstock.transform.image.decode import Decode
-from penstock.transform.image.geometry import RandomHorizontalFlip, RandomVerticalFlip
 from penstock.transform.image.kernel import chain_of, numbers_of
 from penstock.transform.image.numbers import Normalize, ToDtype, ToLayout
-from penstock.transform.image.op import ImageOp
+from penstock.transform.image.op import ImageOp, TableOp
 
-_ON_DEVICE = (RandomHorizontalFlip, RandomVerticalFlip, Normalize, ToDtype, ToLayout)
+_NUMBERS = (Normalize, ToDtype, ToLayout)
 
 _GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)
 
@@ -29,20 +28,25 @@ _GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)
 class Split:
     """A chain in two parts. host: the ops that stay, which give uint8; none where the pixels are delivered as they are.
 
-    moved: those of the device, as written. flips: for each random flip among them its number in the chain, its probability and its bit.
+    moved: those of the device, as written. drawn: for each random op among them its number in the chain, its probability and its bit.
     """
 
     host: tuple[ImageOp, ...]
     moved: tuple[ImageOp, ...]
-    flips: tuple[tuple[int, float, int], ...]
+    drawn: tuple[tuple[int, float, int], ...]
     pixels: PixelOps
 
+    @property
+    def words(self) -> str:
+        """The ops of the device, for people."""
+        return ", ".join(type(op).__name__ for op in self.moved)
+
     def flags(self, key: int, samples: Ids) -> npt.NDArray[np.uint8] | None:
-        """How each image is mirrored, as bits: the draws that the native ops make. None where no op mirrors."""
-        if not self.flips:
+        """What each image goes through, as bits: the draws that the native ops make. None where no op draws."""
+        if not self.drawn:
             return None
         flags = np.zeros(len(samples), np.uint8)
-        for number, p, bit in self.flips:
+        for number, p, bit in self.drawn:
             flags ^= (uniform(key, samples, number) < p) * np.uint8(bit)
         return flags
 
@@ -57,27 +61,39 @@ def split(ops: Sequence[ImageOp], source: Field, *, op_numbers: Sequence[int] = 
     is_known = not (isinstance(ops[0], Decode) and ops[0].mode == "unchanged")
     if numbers.is_raw or not is_known or chain.mode not in ("RGB", "L", "P"):
         return None
-    begin = len(ops)
-    while begin and isinstance(ops[begin - 1], _ON_DEVICE):
-        begin -= 1
+    begin = _begin_on_device(ops)
     host, moved = tuple(ops[:begin]), tuple(ops[begin:])
-    flips = tuple(
-        (number, op.p, HORIZONTAL if isinstance(op, RandomHorizontalFlip) else VERTICAL)
+    tables = [op for op in moved if isinstance(op, TableOp)]
+    bits = (FIRST_TABLE << number for number in range(len(tables)))
+    drawn = tuple(
+        (number, op.p, op.device_flag or next(bits))  # type: ignore[attr-defined]  # what draws there has a probability
         for number, op in zip(numbers_of(ops, op_numbers)[begin:], moved, strict=True)
-        if isinstance(op, (RandomHorizontalFlip, RandomVerticalFlip))
+        if not isinstance(op, _NUMBERS)
     )
     return Split(
         host=(*host, ToLayout(chain.layout)) if host else (),
         moved=moved,
-        flips=flips,
+        drawn=drawn,
         pixels=PixelOps(
             dtype=numbers.dtype,
             scale=numbers.scale[:3],
             bias=numbers.bias[:3],
             layout_from=chain.layout if host else "NHWC",
             layout_to=chain.layout,
+            tables=tuple(op.table() for op in tables),
         ),
     )
+
+
+def _begin_on_device(ops: Sequence[ImageOp]) -> int:
+    """Where the end of a chain begins that a device can do."""
+    begin, tables = len(ops), 0
+    while begin and (isinstance(ops[begin - 1], (TableOp, *_NUMBERS)) or ops[begin - 1].device_flag):
+        tables += isinstance(ops[begin - 1], TableOp)
+        if tables > MOST_TABLES:
+            break
+        begin -= 1
+    return begin
 
 
 def uniform(key: int, samples: Ids, number: int) -> npt.NDArray[np.float64]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from penstock.core.pixel_ops import HORIZONTAL, VERTICAL
 from penstock.transform.image.op import (
     LARGEST_SIDE,
     Pair,
@@ -151,6 +152,7 @@ class RandomHorizontalFlip(PixelOp):
     """
 
     is_random = moves_pixels = True
+    device_flag = HORIZONTAL
     drawn_by = ("p",)
 
     p: float = 0.5
@@ -175,6 +177,7 @@ class RandomVerticalFlip(PixelOp):
     """
 
     is_random = moves_pixels = True
+    device_flag = VERTICAL
     drawn_by = ("p",)
 
     p: float = 0.5

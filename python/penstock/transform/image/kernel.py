@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.errors import PlanError, RowError
-from penstock.core.kernels import ImageProgram, image_info
+from penstock.core.kernels import ImageProgram, image_info, run_image_views
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.quoted import quoted
 from penstock.core.spec import Column, EntryPoints, Field, Ids, Spans
@@ -92,15 +92,11 @@ class ImageKernel:
         (of encoded images), and the error lists all bad rows.
         """
         rows = len(samples)
-        fits = out.shape == (rows, *self.field.shape) and out.itemsize == self.field.numpy_dtype.itemsize
-        if not fits or len(column) != rows:
-            found = f"{len(column)} rows and {rows} samples into {out.dtype}{out.shape}"
-            raise ValueError(f"{found}; pass an array of {self.field} a row")
-        if not out.flags.c_contiguous:
-            raise ValueError("the array is not contiguous; pass a contiguous one")
+        if len(column) != rows:
+            raise ValueError(f"{len(column)} rows and {rows} samples; pass as many")
+        out = self.bytes_for(out, rows)
         if rows == 0:
             return None
-        out = out.reshape(-1).view(np.uint8)
         samples = np.ascontiguousarray(samples, dtype=np.int64)
         if isinstance(column, np.ndarray):
             pixels = np.ascontiguousarray(np.moveaxis(column, 1, -1) if self._channels_first else column)
@@ -117,12 +113,58 @@ class ImageKernel:
             every_row,
             self.is_watching,
         )
+        return self.counted(done, lost)
+
+    @property
+    def program(self) -> ImageProgram:
+        """The native program."""
+        return self._program
+
+    def counted(self, done: Sequence[int], lost: tuple[int, str] | None) -> tuple[int, str] | None:
+        """Takes note of what a call did, images by decoder, and of the first row that lost something: that, the first time that one does."""
         with self._counting:
             self.images.update(dict(zip(DECODERS, done, strict=True)))
             if lost is None or not self.is_watching:
                 return None
             self.is_watching = False
             return lost
+
+    def bytes_for(self, out: npt.NDArray[Any], rows: int) -> npt.NDArray[np.uint8]:
+        """The bytes of an array that is to be filled; ValueError for one of another shape."""
+        if out.shape != (rows, *self.field.shape) or out.itemsize != self.field.numpy_dtype.itemsize:
+            raise ValueError(f"{rows} samples into {out.dtype}{out.shape}; pass an array of {self.field} a row")
+        if not out.flags.c_contiguous:
+            raise ValueError("the array is not contiguous; pass a contiguous one")
+        return out.reshape(-1).view(np.uint8)
+
+
+def run_views(
+    views: Sequence[tuple[ImageKernel, int, npt.NDArray[Any]]],
+    column: Column,
+    samples: Ids,
+    *,
+    threads: int,
+    entry_points: EntryPoints | None = None,
+    every_row: bool = False,
+) -> tuple[int, str] | None:
+    """Fills the arrays of several kernels, each with its key, from one column, whose images are decoded once: see `ImageKernel`. The first one counts them."""
+    if len(views) == 1 or isinstance(column, np.ndarray) or not len(samples):
+        how: dict[str, Any] = {"threads": threads, "entry_points": entry_points, "every_row": every_row}
+        (first, *_) = [kernel(column, samples, key=key, out=out, **how) for kernel, key, out in views]
+        return first
+    spans = column if isinstance(column, Spans) else _spans(column)
+    first_kernel = views[0][0]
+    done, lost = run_image_views(
+        [kernel.program for kernel, _, _ in views],
+        [key for _, key, _ in views],
+        *_arguments(spans),
+        np.ascontiguousarray(samples, dtype=np.int64),
+        [kernel.bytes_for(out, len(samples)) for kernel, _, out in views],
+        threads,
+        every_row,
+        first_kernel.is_watching,
+    )
+    return first_kernel.counted(done, lost)
 
 
 def fuse(

@@ -12,6 +12,7 @@ import numpy as np
 from penstock.core.errors import PlanError
 from penstock.core.given import is_one_of
 from penstock.core.quoted import quoted
+from penstock.transform.family import Op
 
 Pair: TypeAlias = tuple[int, int]
 Span: TypeAlias = tuple[float, float]
@@ -71,17 +72,16 @@ class Chain:
         return CHANNELS[self.mode]
 
 
-class ImageOp:
-    """An image op: a frozen dataclass of plain values, checked when made (a plan writes them as JSON).
+class ImageOp(Op):
+    """An image op, checked when made. draws_by_size: whether the image's size decides what is drawn, too.
 
-    is_random: whether it draws random numbers. drawn_by: the fields that decide what these do. draws_by_size: whether the image's size does, too.
-    moves_pixels: whether a mask must follow.
+    device_flag: the bit by which a device that draws it is told; 0 for none (see `device`).
     """
 
-    is_random: ClassVar[bool] = False
-    drawn_by: ClassVar[tuple[str, ...]] = ()
+    family = "image"
+    device_flag: ClassVar[int] = 0
     draws_by_size: ClassVar[bool] = False
-    moves_pixels: ClassVar[bool] = False
+    on_pixels = True
 
     def __post_init__(self) -> None:
         try:
@@ -111,6 +111,31 @@ class ImageOp:
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError if it cannot stand there."""
         raise NotImplementedError
+
+
+class TableOp(ImageOp):
+    """An op that replaces every number by itself, with probability `p`: it says by what, and both the native kernel and a device do it."""
+
+    is_random = True
+    drawn_by: ClassVar[tuple[str, ...]] = ("p",)
+
+    p: float
+
+    def settle(self) -> None:
+        """See `ImageOp`."""
+        check(self, not isinstance(self.p, bool) and 0 <= self.p <= 1, "a probability from 0 to 1")
+
+    def table(self) -> bytes:
+        """What becomes of 0, of 1, … of 255."""
+        raise NotImplementedError
+
+    def extend(self, chain: Chain) -> Chain:
+        """The chain with this op at its end; PlanError behind Normalize or ToDtype, and for pixels that are neither RGB nor grey."""
+        if not chain.numbers.is_raw or chain.mode not in ("RGB", "L"):
+            after = f'images are of mode "{chain.mode}"' if chain.numbers.is_raw else "it follows Normalize or ToDtype"
+            raise PlanError(f"{self}: works on bytes of colour or grey, and {after}; put it where they are such")
+        described = {"op": "RandomTable", "p": self.p, "table": self.table()}
+        return replace(chain, geometry=(*chain.geometry, (chain.number, described)))
 
 
 class PixelOp(ImageOp):

@@ -29,6 +29,10 @@ struct Grey;
 
 impl Recolour for Grey {
     fn row(&self, planes: Planes<'_>, out: &mut [u8]) {
+        if out.len() == planes.pitch {
+            out[..planes.width].copy_from_slice(planes.plane(0)); // grey already
+            return;
+        }
         let (luma, others) = out.split_at_mut(out.len() / 3);
         let colours = planes.plane(0).iter().zip(planes.plane(1)).zip(planes.plane(2));
         for (luma, ((&red, &green), &blue)) in luma.iter_mut().zip(colours) {

@@ -12,11 +12,13 @@ mod crop;
 mod flip;
 mod grayscale;
 mod resize;
+mod table;
 
 pub use crop::{CenterCrop, RandomResizedCrop};
 pub use flip::{RandomHorizontalFlip, RandomVerticalFlip};
 pub use grayscale::RandomGrayscale;
 pub use resize::{Fit, Resize};
+pub use table::RandomTable;
 
 /// One operation, with torchvision v2's sampling and rounding rules
 /// (torchvision, `transforms/v2/_geometry.py` and `functional/_geometry.py`).
@@ -38,6 +40,7 @@ const OPS: &[(&str, Make)] = &[
     ("RandomHorizontalFlip", |from| Ok(Arc::new(RandomHorizontalFlip { p: from.number("p")? }))),
     ("RandomVerticalFlip", |from| Ok(Arc::new(RandomVerticalFlip { p: from.number("p")? }))),
     ("RandomGrayscale", |from| Ok(Arc::new(RandomGrayscale { p: from.number("p")? }))),
+    ("RandomTable", |from| Ok(Arc::new(RandomTable::new(from)?))),
 ];
 
 /// The operation of that name.
@@ -61,6 +64,8 @@ pub enum Argument {
     Pair(f64, f64),
     /// A word.
     Text(String),
+    /// A byte for every byte.
+    Table([u8; 256]),
 }
 
 /// The arguments of an operation by their names; what is None in Python is not there.
@@ -83,6 +88,11 @@ impl Arguments {
     /// Two numbers.
     pub fn pair(&self, name: &str) -> Result<(f64, f64), String> {
         if let Some(Argument::Pair(a, b)) = self.0.get(name) { Ok((*a, *b)) } else { self.wrong(name, "two numbers") }
+    }
+
+    /// A byte for every byte.
+    pub fn table(&self, name: &str) -> Result<[u8; 256], String> {
+        if let Some(Argument::Table(table)) = self.0.get(name) { Ok(*table) } else { self.wrong(name, "256 bytes") }
     }
 
     /// Rows and columns.

@@ -1,0 +1,196 @@
+"""Images as a family: chains become kernels, which know their decoders, the JPEG index, and what a device may do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core import kernels
+from penstock.core.draw_keys import DrawKeys
+from penstock.core.errors import PlanError, RowError
+from penstock.core.quoted import quoted
+from penstock.core.spec import Columns, EntryPoints, Ids
+from penstock.source.jpeg_index import Growing, entry_points_of, index_path, load
+from penstock.transform.family import Chains, DeviceKernel, Drawing, Family, Kernel, Site, Workspace, one_column
+from penstock.transform.image.decode import Decode, loss_in_words
+from penstock.transform.image.device import split
+from penstock.transform.image.kernel import ImageKernel, as_first_is, fuse, gives_indices, image_size, run_views
+from penstock.transform.image.mix_up import MixUpKernel
+from penstock.transform.image.numbers import ToLayout
+from penstock.transform.image.same_sizes import unequal_sizes
+from penstock.transform.image.view import From, flattened
+
+
+@dataclass(frozen=True)
+class AtCache(ToLayout):
+    """A layout that the user did not write: of pixels on their way into a cache, and of those that come out of it again."""
+
+
+class ImageFamily(Family):
+    """See `Family`."""
+
+    def compile(self, chains: Chains, site: Site) -> Kernel:
+        """See `Family`."""
+        on_batch = chains.get("", ())
+        return MixUpKernel(on_batch[0], site) if on_batch else ImageColumns(chains, site)
+
+    def indices(self, chains: Chains, site: Site) -> frozenset[str]:
+        """See `Family`."""
+        found = set[str]()
+        for name, (column, ops, _) in _flat(chains, site).items():
+            if gives_indices(ops, from_indices=column in site.indices):
+                found.add(name)
+        return frozenset(found)
+
+    def layout(self, ops: Sequence[Any]) -> str:
+        """See `Family`: "NCHW" where a chain does not say."""
+        flat, _ = flattened(ops, ())
+        return next((op.layout for op in reversed(flat) if isinstance(op, ToLayout)), "NCHW")
+
+    def at_cache(
+        self, before: tuple[Any, ...], after: tuple[Any, ...], *, goes_on: bool
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """See `Family`: pixels lie channels last in caches whose rows go on through image ops."""
+        layout: Any = self.layout(before)
+        if goes_on and not any(isinstance(op, ToLayout) for op in after):
+            after = (*after, AtCache(layout))
+        return before if layout == "NHWC" else (*before, AtCache("NHWC")), after
+
+    def unequal(self, drawings: Sequence[Drawing]) -> list[RowError]:
+        """See `Family`."""
+        return unequal_sizes(drawings, lambda one: cast("ImageColumns", one.kernel).sizes(one))
+
+
+def _flat(chains: Chains, site: Site) -> dict[str, tuple[str, tuple[Any, ...], tuple[int, ...]]]:
+    """For each chain the column that it works on, its ops as they run, and their numbers; the modes of images are those of the first where that is asked for."""
+    leaders = {name: ops for name, ops in chains.items() if not ops or not isinstance(ops[0], From)}
+    if site.first is not None:
+        leaders = {
+            name: as_first_is(ops, partial(_first, site, name, kernels.image_mode)) for name, ops in leaders.items()
+        }
+    found = dict[str, tuple[str, tuple[Any, ...], tuple[int, ...]]]()
+    for name, ops in chains.items():
+        column = name if name in leaders else ops[0].column
+        decode = tuple(op for op in leaders[column][:1] if isinstance(op, Decode))
+        found[name] = (column, *flattened(leaders.get(name, ops), site.numbers.get(name, ()), decode))
+    return found
+
+
+def _first(site: Site, column: str, look: Any) -> Any:
+    """What `look` says of the first image of a column; PlanError if that is not there yet."""
+    assert site.first is not None
+    try:
+        return site.first(column, look)
+    except KeyError:
+        raise PlanError(
+            f"transform: column {quoted(column)} comes out of a function, and what its first image is cannot be looked up before; say "
+            f"Decode(mode=…), and let Resize((height, width)) or a crop fix the size"
+        ) from None
+
+
+class ImageColumns(Kernel):
+    """The chains of one column of images, each with its result; more than one where it has several views."""
+
+    def __init__(self, chains: Chains, site: Site) -> None:
+        self._flat = _flat(chains, site)
+        self._site = site
+        (column,) = {column for column, _, _ in self._flat.values()}
+        self._column, self._field = column, site.fields[column]
+        self._size = lru_cache(maxsize=1)(lambda: _first(site, column, self._size_of))
+        self._kernels = {name: self._fused(ops, numbers) for name, (_, ops, numbers) in self._flat.items()}
+        self.columns = (column,)
+        self.fields = {name: kernel.field for name, kernel in self._kernels.items()}
+        self._entry_points = self._index() if len(self._flat) == 1 else None
+
+    def _size_of(self, data: bytes) -> tuple[int, int]:
+        return image_size(data, next(iter(self._flat.values()))[1])
+
+    def _fused(self, ops: Sequence[Any], numbers: Sequence[int]) -> ImageKernel:
+        is_first = self._column in self._site.channels_first
+        limits = self._site.limits
+        return fuse(ops, self._field, self._size, limits=limits, numbers=numbers, channels_first=is_first)
+
+    def _index(self) -> EntryPoints | Growing | None:
+        """The JPEG index of a column that lies in files, as its Decode asks for it."""
+        ((column, ops, _),) = self._flat.values()
+        wish = ops[0].entry_points if ops and isinstance(ops[0], Decode) else "off"
+        place = None if wish == "off" else self._site.in_file(column)
+        if place is None:
+            return None
+        path = index_path(place.digest, place.name)
+        found = load(path)
+        return found if found is not None or wish == "auto" else Growing(place.samples, path)
+
+    def __call__(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> Columns:
+        """See `Kernel`."""
+        column = one_column(self._column, columns)
+        rows = next(iter(keys.values())).rows
+        outs = {name: work.allocate(name, kernel.field, len(rows)) for name, kernel in self._kernels.items()}
+        views = [(kernel, keys[name].stage, outs[name]) for name, kernel in self._kernels.items()]
+        points = None if work.samples is None else self._points(column, work.samples, work.threads)
+        try:
+            lost = run_views(
+                views, column, rows, threads=work.threads, entry_points=points, every_row=work.bad is not None
+            )
+        except RowError as error:
+            if work.bad is None or not error.every:
+                raise
+            work.bad(error.every)
+            return outs
+        if lost is not None:
+            self._warn(lost, views[0][0], work)
+        return outs
+
+    def _warn(self, lost: tuple[int, str], kernel: ImageKernel, work: Workspace) -> None:
+        try:
+            work.note(lost[0], f"column {quoted(self._column)}: {loss_in_words(lost[1])}")
+        except Warning:  # an error by the user's filters: its step is made again, alone, and must fail again
+            kernel.is_watching = True
+            raise
+
+    def _points(self, column: Any, samples: Ids, threads: int) -> EntryPoints | None:
+        """Entry points for the column's images; missing ones are made first, where the plan says so."""
+        growing = self._entry_points
+        if not isinstance(growing, Growing):
+            return growing
+        missing = growing.missing(samples)
+        if len(missing):
+            data, length, checksum = entry_points_of(column.take(missing), threads)
+            growing.add(samples[missing], length, checksum, data)
+        return growing.view()
+
+    def counts(self) -> Counter[str]:
+        """Images so far, by decoder."""
+        return sum((kernel.images for kernel in self._kernels.values()), Counter())
+
+    def sizes(self, drawing: Drawing) -> dict[int, npt.NDArray[np.uint32]]:
+        """(height, width) of every image where ops of one chain meet it that draw by the size: see `ImageKernel.sizes`."""
+        column = one_column(self._column, drawing.columns)
+        return self._kernels[drawing.name].sizes(column, drawing.keys.rows, drawing.keys.stage)
+
+    def on_device(self, columns: frozenset[str]) -> tuple[Kernel | None, Mapping[str, DeviceKernel]]:
+        """See `Kernel`: the end of a chain that has no other view, unless its pixels come channels first."""
+        ((name, (_, ops, numbers)), *others) = self._flat.items()
+        if others or name not in columns or self._column in self._site.channels_first:
+            return self, {}
+        found = split(ops, self._field, op_numbers=numbers)
+        if found is None:
+            return self, {}
+        return (self._with(name, found.host) if found.host else None), {name: found}
+
+    def _with(self, name: str, ops: tuple[Any, ...]) -> ImageColumns:
+        """The same, with less to do."""
+        column, _, numbers = self._flat[name]
+        self._flat[name] = column, ops, numbers
+        self._kernels[name] = self._fused(ops, numbers)
+        self.fields = {name: self._kernels[name].field}
+        return self
+
+
+FAMILY = ImageFamily()
