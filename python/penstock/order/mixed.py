@@ -48,9 +48,7 @@ class Mixed(Composed):
         """Which rows come when."""
         inputs = f"{len(self.inputs)} datasets in turn" if len(self.inputs) > 1 else "in the order of the data"
         if self.stop is Stop.ROWS:
-            return (
-                f"{super().words if self.shape.is_shuffled else inputs}; every epoch continues where the one before ended"
-            )
+            return f"{super().words if self.shape.is_shuffled else inputs}; every epoch continues where the one before ended"
         return super().words if self.shape.is_shuffled else f"{inputs}, {super().words}"
 
     @cached_property
