@@ -33,7 +33,7 @@ if SIDE != "torch":
             begin(workers, *given)
             workers._starting.join()
 
-        fetching._WORTH_S, fetching._MEASURED = 0.0, 10**9
+        fetching._WORTH_S, fetching._SOON_S, fetching._MEASURED = 0.0, 0.0, 10**9
         fetching.Workers.begin = begin_and_wait  # type: ignore[method-assign]
 
 

@@ -16,6 +16,7 @@ from penstock.torch import fetching
 def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Batches are worth a process however short they are, and two of these are waited for."""
     monkeypatch.setattr(fetching, "_WORTH_S", 0.0)
+    monkeypatch.setattr(fetching, "_SOON_S", 0.0)
     monkeypatch.setattr(fetching, "_MEASURED", 10**9)
     monkeypatch.setattr(fetching, "usable_cpus", lambda: 2)
     monkeypatch.setenv("NUMEXPR_NUM_THREADS", "2")  # and so they start at full priority, since they are waited for here

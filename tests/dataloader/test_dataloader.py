@@ -183,6 +183,21 @@ def digest(batch: Any) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("at_once")
+def test_processes_start_once_fetching_took_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loader that is used for less is not slowed by their start."""
+    monkeypatch.setattr(fetching, "_SOON_S", 1e9)
+    loader = DataLoader(Slow(), batch_size=2)
+    list(loader)
+    assert loader.choice.workers is None
+    assert "once batches took 1e+09 s" in loader.explain(), loader.explain()
+    monkeypatch.setattr(fetching, "_SOON_S", 1e-9)
+    list(loader)
+    assert "2 processes" in loader.explain(), loader.explain()
+    loader.choice.close()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("at_once")
 def test_processes_are_left_where_batches_are_waited_for_longer_than_they_take_here(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

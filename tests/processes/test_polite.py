@@ -88,6 +88,7 @@ def wait_for_start(workers: Any, *given: Any, begin: Any = fetching.Workers.begi
 def test_the_drop_in_starts_at_low_priority_and_fetches_at_full(noted: Noted, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the dataset changes between epochs: it is waited for then."""
     monkeypatch.setattr(fetching, "_WORTH_S", 0.0)
+    monkeypatch.setattr(fetching, "_SOON_S", 0.0)
     monkeypatch.setattr(fetching, "usable_cpus", lambda: 2)
     monkeypatch.setattr(fetching.Workers, "begin", wait_for_start)
     loader = DataLoader(noted.module.Squares(), batch_size=4)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Batches that take less are fetched here: what a process costs is not worth it.
 _WORTH_S = 0.002
+#: A loader that spent less on fetching here starts none: each takes seconds of CPU to start, beside the training, and may be used for less.
+_SOON_S = 10.0
 #: Processes at most; of samples that wait for something else more than there are CPUs.
 _MOST, _MOST_WAITING = 16, 8
 #: Larger datasets, and those that take longer to pickle, stay here.
@@ -44,6 +46,8 @@ class FetchChoice:
         self.is_settled = False  # here, for good
         self.draws = False
         self.batch_s = self.here_s = 0.0  # the shortest, and the usual time of a batch in this process
+        self.spent_s = 0.0  # on all of them
+        self.is_looked_at = False  # whether the dataset could be fetched from elsewhere
         self.waited_s = list[float]()  # for batches of processes
         self.waits = False  # for something else than a CPU
         self.pickled = b""
@@ -131,12 +135,14 @@ class TunedIterator(InThisProcess):
         if choice.is_settled and not choice.draws and choice.batch_s < _WORTH_S:
             return self._dataset_fetcher.fetch(index)  # just as PyTorch does
         seed, watched = seed_of(self._base_seed, number), number - self._first < 3
-        probe = not choice.is_settled and choice.workers is None and number > self._first
+        is_due = not choice.is_looked_at or choice.spent_s >= _SOON_S
+        probe = not choice.is_settled and choice.workers is None and number > self._first and is_due
         pickled = self._pickled() if probe else b""
         began_at, began_cpu, before = time.perf_counter(), time.thread_time(), _switches()
         with seeded(seed, looks=watched) as drawn:
             made = self._dataset_fetcher.fetch(index)
         took_s, cpu_s = time.perf_counter() - began_at, time.thread_time() - began_cpu
+        choice.spent_s += took_s
         choice.here_s = (
             took_s if number - self._first < 2 else 0.7 * choice.here_s + 0.3 * took_s
         )  # what is first used is loaded
@@ -192,6 +198,10 @@ class TunedIterator(InThisProcess):
             expected = digest_of(made)
         except Exception as error:
             choice.stay(f"batches cannot be sent from another process ({type(error).__name__}: {error})")
+            return
+        choice.is_looked_at = True
+        if choice.spent_s < _SOON_S:
+            choice.why = f"other processes are started once batches took {_SOON_S:g} s to fetch"
             return
         choice.workers = Workers(min(_MOST, max(usable_cpus(), _MOST_WAITING if choice.waits else 0)))
         choice.pickled, choice.why = before, "other processes are starting"
