@@ -54,6 +54,7 @@ PAGES = {
         about="For `Dataset.transform`.",
         names="image.*",
     ),
+    "text": Page(title="Text ops", about="For `Dataset.transform`.", names="text.*"),
     "functions": Page(
         title="Random numbers in functions",
         about="What a parameter named `rng` receives in `map`, `filter` and `flat_map`.",
@@ -105,9 +106,10 @@ PAGES = {
 NOT_FOR_USERS = {
     "penstock.image": {"ImageKernel", "ImageOp", "as_first_is", "fuse", "gives_indices", "image_size", "loss_in_words"},
     "penstock.tensorflow": {"from_tf_data"},
+    "penstock.text": {"FAMILY"},
 }
 #: Modules under another name than their own: `ps.image` is `penstock.transform.image`.
-HOMES = {"penstock.image": "penstock.transform.image"}
+HOMES = {"penstock.image": "penstock.transform.image", "penstock.text": "penstock.transform.text"}
 #: Whose `**options` are the fields of another class.
 OPTIONS = {"penstock.Loader": "loader.options.LoaderOptions"}
 #: Classes that users receive and never make: without a signature.
@@ -223,7 +225,7 @@ def entries_of(package: Any, page: Page) -> Iterator[Entry]:
         entry = Entry(name=name, thing=_found(package, name))
         yield entry
         last = name.rpartition(".")[2]
-        if entry.thing.is_class and last not in WITHOUT_METHODS and not entry.is_error and ".image." not in name:
+        if entry.thing.is_class and last not in WITHOUT_METHODS and not entry.is_error and not name.startswith(("penstock.image.", "penstock.text.")):
             for member in entry.thing.members.values():
                 is_method = member.is_function or "property" in member.labels
                 is_special = member.name.startswith("__") and member.name != "__init__" and member.docstring

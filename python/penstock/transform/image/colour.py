@@ -42,7 +42,17 @@ class RandomGrayscale(PixelOp):
 
 @dataclass(frozen=True)
 class RandomInvert(TableOp):
-    """The negative of the image, 255 - x, with probability `p`: exactly torchvision v2's, of RGB and grey images."""
+    """The negative of the image, 255 - x, with a probability: exactly torchvision v2's, of RGB and grey images.
+
+    Args:
+        p: the probability. Default: 0.5.
+
+    Raises:
+        PlanError: for what is no probability, and for pixels of other modes.
+
+    Example:
+        ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize((64, 64)), ps.image.RandomInvert(p=0.2)])
+    """
 
     p: float = 0.5
 
