@@ -76,7 +76,7 @@ def test_changed_entries_of_the_index(name: str, tmp_path: Path, monkeypatch: py
     assert found
     whole, right, refused = {path: path.read_bytes() for path in found}, 0, 0
     with damage.bounded_memory():
-        for _ in range(tries(1_000, at_least=40)):
+        for _ in range(tries(1_000, at_least=100)):
             for path, content in whole.items():
                 rest = flipped(content[entries._CHECKED_FROM :], rng)
                 path.write_bytes(content[:8] + entries._digest(rest) + rest)

@@ -43,14 +43,16 @@ def look_at_first(leaf: Read, column: str, look: Callable[[Any], _T]) -> _T:
     """
     source, wrong = leaf.opened.source, list[DataError]()
     for sample in range(min(_FIRST_SAMPLES, source.manifest.samples)):
-        columns = load_samples(source, leaf.opened.read_ranges, np.array([sample], dtype=np.int64))
-        data: Any = columns[column][0]
         try:
+            columns = load_samples(source, leaf.opened.read_ranges, np.array([sample], dtype=np.int64))
+            data: Any = columns[column][0]
             return look(data.as_py() if isinstance(data, pa.Scalar) else data)
+        except DataError as error:
+            wrong.append(error)
         except ValueError as error:
             wrong.append(DataError(f"{source.manifest.place(sample)}: {error}"))
-            if source.access is Access.FORWARD:
-                break
+        if source.access is Access.FORWARD:
+            break
     raise wrong[0]
 
 
