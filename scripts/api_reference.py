@@ -225,7 +225,12 @@ def entries_of(package: Any, page: Page) -> Iterator[Entry]:
         entry = Entry(name=name, thing=_found(package, name))
         yield entry
         last = name.rpartition(".")[2]
-        if entry.thing.is_class and last not in WITHOUT_METHODS and not entry.is_error and not name.startswith(("penstock.image.", "penstock.text.")):
+        if (
+            entry.thing.is_class
+            and last not in WITHOUT_METHODS
+            and not entry.is_error
+            and not name.startswith(("penstock.image.", "penstock.text."))
+        ):
             for member in entry.thing.members.values():
                 is_method = member.is_function or "property" in member.labels
                 is_special = member.name.startswith("__") and member.name != "__init__" and member.docstring

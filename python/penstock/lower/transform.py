@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,13 +11,13 @@ from penstock.core.errors import PlanError
 from penstock.core.spec import Spec
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
-from penstock.plan.nodes import Batch, Transform, TransformBatch
+from penstock.plan.nodes import Batch, Draws, Transform, TransformBatch
 from penstock.plan.tree import find
 from penstock.runtime.stage import Stage
 from penstock.source.protocol import Access
 from penstock.stages.moved_ops import MovedOps
 from penstock.stages.transform import ApplyKernels, ApplyToBatch, ChainsKernel, look_at_first
-from penstock.transform.family import Chains, FileColumn, Kernel, Site, family_of, groups_of, needs_of
+from penstock.transform.family import Chains, DeviceKernel, FileColumn, Kernel, Site, family_of, groups_of, needs_of
 
 #: Partners of a row are among so many neighbours, or fewer: it must divide the rows of each rank.
 _NEIGHBOURS = (8, 4, 2)
@@ -59,19 +59,28 @@ def _compiled(node: Transform, chains: Chains, branch: Branch, context: Context)
         channels_first=frozenset(node.channels_first),
     )
     branch = replace(branch, indices=branch.indices | family.indices(chains, site))
+    kernel: Kernel | None = None
+    is_last, free = node is context.on_device.transform, frozenset(chains) - context.on_device.excluded
     if branch.spec is None or context.is_described:
-        return branch, ChainsKernel(family, chains, needed, replace(site, in_file=_in_no_file), None)
-    kernel: Kernel | None = family.compile(chains, site)
-    if node is context.on_device.transform and kernel is not None:
-        kernel, moved = kernel.on_device(frozenset(chains) - context.on_device.excluded)
-        ends = {
-            name: MovedOps(kernel=one, seed=context.seed, draw=(draws[name].transform, draws[name].place))
-            for name, one in moved.items()
-        }
-        branch = replace(branch, moved={**branch.moved, **ends})
+        moved = family.device_ends(chains, site, free) if is_last and branch.spec is not None else {}
+        lazy = ChainsKernel(family, chains, needed, replace(site, in_file=_in_no_file), None)
+        return _leaving(branch, moved, draws, context), lazy
+    kernel = family.compile(chains, site)
+    if is_last:
+        kernel, moved = kernel.on_device(free)
+        branch = _leaving(branch, moved, draws, context)
     if kernel is None:
         return branch, None
     return _with_fields(branch, kernel.fields), ChainsKernel(family, chains, needed, site, kernel)
+
+
+def _leaving(branch: Branch, moved: Mapping[str, DeviceKernel], draws: Mapping[str, Draws], context: Context) -> Branch:
+    """Behind ops that are left to a device."""
+    ends = {
+        name: MovedOps(kernel=one, seed=context.seed, draw=(draws[name].transform, draws[name].place))
+        for name, one in moved.items()
+    }
+    return replace(branch, moved={**branch.moved, **ends})
 
 
 def lower_transform_batch(node: TransformBatch, inputs: Sequence[Branch], context: Context) -> Branch:

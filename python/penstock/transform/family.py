@@ -196,6 +196,10 @@ class Family:
         """The columns among these that hold indices afterwards; PlanError where an op would average such."""
         return frozenset()
 
+    def device_ends(self, chains: Chains, site: Site, columns: frozenset[str]) -> Mapping[str, DeviceKernel]:
+        """What `Kernel.on_device` leaves to a device of these columns, known without compiling."""
+        return {}
+
     def layout(self, ops: Sequence[Any]) -> str:
         """The order of axes that a chain leaves, "" where it has no axes to order."""
         return ""

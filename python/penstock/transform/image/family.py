@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from penstock.core.spec import Columns, EntryPoints, Ids
 from penstock.source.jpeg_index import Growing, entry_points_of, index_path, load
 from penstock.transform.family import Chains, DeviceKernel, Drawing, Family, Kernel, Site, Workspace, one_column
 from penstock.transform.image.decode import Decode, loss_in_words
-from penstock.transform.image.device import split
+from penstock.transform.image.device import Split, split
 from penstock.transform.image.kernel import ImageKernel, as_first_is, fuse, gives_indices, image_size, run_views
 from penstock.transform.image.mix_up import MixUpKernel
 from penstock.transform.image.numbers import ToLayout
@@ -48,6 +48,10 @@ class ImageFamily(Family):
                 found.add(name)
         return frozenset(found)
 
+    def device_ends(self, chains: Chains, site: Site, columns: frozenset[str]) -> Mapping[str, DeviceKernel]:
+        """See `Family`."""
+        return _ends(_flat(chains, site), site, columns)
+
     def layout(self, ops: Sequence[Any]) -> str:
         """See `Family`: "NCHW" where a chain does not say."""
         flat, _ = flattened(ops, ())
@@ -67,19 +71,32 @@ class ImageFamily(Family):
         return unequal_sizes(drawings, lambda one: cast("ImageColumns", one.kernel).sizes(one))
 
 
-def _flat(chains: Chains, site: Site) -> dict[str, tuple[str, tuple[Any, ...], tuple[int, ...]]]:
+#: For each chain the column that it works on, its ops as they run, and their numbers.
+_Flat: TypeAlias = dict[str, tuple[str, tuple[Any, ...], tuple[int, ...]]]
+
+
+def _flat(chains: Chains, site: Site) -> _Flat:
     """For each chain the column that it works on, its ops as they run, and their numbers; the modes of images are those of the first where that is asked for."""
     leaders = {name: ops for name, ops in chains.items() if not ops or not isinstance(ops[0], From)}
     if site.first is not None:
         leaders = {
             name: as_first_is(ops, partial(_first, site, name, kernels.image_mode)) for name, ops in leaders.items()
         }
-    found = dict[str, tuple[str, tuple[Any, ...], tuple[int, ...]]]()
+    found: _Flat = {}
     for name, ops in chains.items():
         column = name if name in leaders else ops[0].column
         decode = tuple(op for op in leaders[column][:1] if isinstance(op, Decode))
         found[name] = (column, *flattened(leaders.get(name, ops), site.numbers.get(name, ()), decode))
     return found
+
+
+def _ends(flat: _Flat, site: Site, columns: frozenset[str]) -> dict[str, Split]:
+    """What a device does of these columns: the end of a chain that has no other view, unless its pixels come channels first."""
+    ((name, (column, ops, numbers)), *others) = flat.items()
+    if others or name not in columns or column in site.channels_first:
+        return {}
+    found = split(ops, site.fields[column], op_numbers=numbers)
+    return {} if found is None else {name: found}
 
 
 def _first(site: Site, column: str, look: Any) -> Any:
@@ -175,14 +192,12 @@ class ImageColumns(Kernel):
         return self._kernels[drawing.name].sizes(column, drawing.keys.rows, drawing.keys.stage)
 
     def on_device(self, columns: frozenset[str]) -> tuple[Kernel | None, Mapping[str, DeviceKernel]]:
-        """See `Kernel`: the end of a chain that has no other view, unless its pixels come channels first."""
-        ((name, (_, ops, numbers)), *others) = self._flat.items()
-        if others or name not in columns or self._column in self._site.channels_first:
-            return self, {}
-        found = split(ops, self._field, op_numbers=numbers)
-        if found is None:
-            return self, {}
-        return (self._with(name, found.host) if found.host else None), {name: found}
+        """See `Kernel`."""
+        ends = _ends(self._flat, self._site, columns)
+        if not ends:
+            return self, ends
+        ((name, found),) = ends.items()
+        return (self._with(name, found.host) if found.host else None), ends
 
     def _with(self, name: str, ops: tuple[Any, ...]) -> ImageColumns:
         """The same, with less to do."""
