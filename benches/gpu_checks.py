@@ -176,7 +176,7 @@ def kept_batches_take_no_pinned_memory(gpu: Cuda) -> None:
     plan = numbers(gpu.size(16_384, 8192), 4096).batch(256)
     with ps.Loader(plan, to="torch", device=gpu.device, prefetch=2) as loader:
         kept = list(loader)
-        made = sum(slots.made_bytes for slots in loader._lowered.slots)  # noqa: SLF001  # nothing public counts it
+        made = sum(slots.made_bytes for slots in loader._rank.share.lowered.slots)  # noqa: SLF001  # nothing public counts it
         assert made < 24 * kept[0]["x"].nbytes, f"{made / kept[0]['x'].nbytes:.1f} batches' bytes of {len(kept)}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-import penstock as ps
-from penstock.loader_types import LoaderOptions
 
 ROOT = Path(__file__).parent.parent
 
@@ -119,8 +115,3 @@ def test_pyright_takes_the_documentation_and_sees_its_mistakes() -> None:
     found = checking.complaints({"guide.py": guide.replace('structure="tuple"', 'structure="tupel"', 1)})
     assert len(found) >= 1
     assert all(one.startswith("guide.py:") for one in found)
-
-
-def test_options_are_those_of_the_loader() -> None:
-    parameters = set(inspect.signature(ps.Loader.__init__).parameters)
-    assert parameters - {"self", "dataset", "structure"} == set(LoaderOptions.__annotations__)

@@ -47,7 +47,7 @@ class PyDataset(_Base):  # type: ignore[misc]
             raise PlanError(f"PyDataset: {quoted(loader)} is no loader; pass a penstock.Loader")
         super().__init__()  # one worker, which is the caller's thread: the loader has threads of its own
         self._loader, self._select, self._lock = loader, select, threading.Lock()
-        self._progress = loader._progress  # noqa: SLF001  # says whether the loader was moved
+        self._progress = loader._rank.progress  # noqa: SLF001  # says whether the loader was moved
         self._batches: Iterator[Any] = iter(())
         self._first: dict[str, Any] | None = None  # the state at which an unfinished pass began
         self._length = self._left = 0

@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.lower import plan as lower
-from support.seams import lowered_of
+from support.seams import lowered_of, runs_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 delivery = pytest.importorskip("penstock.deliver.torch")
@@ -234,7 +234,7 @@ def test_batches_on_the_device_are_few(cuda: FakeCuda, monkeypatch: pytest.Monke
             most = max(most, cuda.alive)
         batches = iter(loader)
         held = next(batches)
-        (run, _) = loader._runs[0]
+        (run, _) = runs_of(loader)[0]
         before_copies, finished = run._channels[-2:]
         assert eventually(lambda: len(before_copies) == before_copies.capacity and len(finished) == finished.capacity)
         # Those that wait, one in the hands of each of two threads, and the one that is held.

@@ -14,6 +14,7 @@ from penstock.core.errors import PlanError
 from penstock.core.spec import Field
 from penstock.transform.image.device import split, uniform
 from support.images import encoded, picture
+from support.seams import lowered_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from support.device_on_cpu import device_on_cpu  # noqa: E402  # needs PyTorch
@@ -76,8 +77,8 @@ CHAINS: dict[str, list[Any]] = {
 def test_photographs(ops: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = both(photographs().shuffle(seed=3).transform(image=ops).batch(4), monkeypatch)
     with here, there:
-        assert "image: " in there._lowered.on_device
-        assert here._lowered.on_device == ""
+        assert "image: " in lowered_of(there).on_device
+        assert lowered_of(here).on_device == ""
         for _ in range(2):
             assert_equal(here, there)
 
@@ -88,7 +89,7 @@ def test_pixels_go_as_they_are(channels: int, layout: Any, monkeypatch: pytest.M
     ops = [FLIP, image.Normalize(0.5, 0.25), image.ToLayout(layout)]
     here, there = both(pixels(channels).shuffle(seed=1).transform(image=ops).batch(4), monkeypatch)
     with here, there:
-        assert [stage.name for stage in there._lowered.stages if "transform" in stage.name] == []
+        assert [stage.name for stage in lowered_of(there).stages if "transform" in stage.name] == []
         assert_equal(here, there)
 
 
@@ -126,7 +127,7 @@ STAY: dict[str, Callable[[], ps.Dataset]] = {
 def test_what_stays_on_the_cpu(plan: Callable[[], ps.Dataset], monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = both(plan().batch(4), monkeypatch)
     with here, there:
-        assert there._lowered.on_device == ""
+        assert lowered_of(there).on_device == ""
         assert_equal(here, there)
 
 
@@ -147,7 +148,7 @@ def test_substitutes_are_mirrored_as_on_the_cpu(monkeypatch: pytest.MonkeyPatch)
     dataset = ps.from_arrays({"image": broken}).shuffle(seed=3).transform(image=CHAINS["both flips"]).batch(8)
     here, there = both(dataset, monkeypatch, on_error="substitute")
     with here, there, pytest.warns(UserWarning, match="More bad samples"):  # noqa: PT031
-        assert there._lowered.on_device
+        assert lowered_of(there).on_device
         for _ in range(2):
             assert_equal(here, there)
 

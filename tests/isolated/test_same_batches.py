@@ -19,6 +19,7 @@ import pytest
 
 import penstock as ps
 from support.ledgers import report_of
+from support.seams import child_of
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
@@ -200,7 +201,7 @@ def test_lanes_go_on_where_they_stood(isolated: Make) -> None:
 
 
 def kill(loader: Any) -> None:
-    process = loader._child._process
+    process = child_of(loader)._process
     process.kill()
     assert process.ends_within(10.0)  # a process that is about to end still counts as running
 

@@ -23,15 +23,15 @@ import psutil
 import pytest
 
 import penstock as ps
+from penstock.loader.share import share_of
 from penstock.order.cursor import Work
 from penstock.runtime import run as run_module
 from penstock.runtime.run import Run
 from penstock.runtime.stage import Item, Stage
 from penstock.runtime.tune import Depth
-from penstock.share import share_of
 from support import cases
 from support import promises as contracts
-from support.seams import lowered_of, made_bytes
+from support.seams import lowered_of, made_bytes, runs_of
 
 #: Threads that wait for a store that hangs, left by tests of other files that ran in this process.
 _of_others: set[threading.Thread] = set()
@@ -293,9 +293,9 @@ def test_close_while_another_thread_waits_for_a_batch() -> None:
     consumer = threading.Thread(target=consume)
     consumer.start()
     entered.wait(10)
-    while not loader._runs:
+    while not runs_of(loader):
         time.sleep(0.01)
-    run = loader._runs[0][0]
+    run = runs_of(loader)[0][0]
     closer = threading.Thread(target=loader.close)
     closer.start()
     while not run._channels[-1]._closed:
@@ -515,7 +515,7 @@ def test_a_function_that_never_returns_is_left_with_a_warning(monkeypatch: pytes
     began = time.monotonic()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        run = loader._runs[0][0]
+        run = runs_of(loader)[0][0]
         loader.close()
         run.close()  # as the end of a pass that an interrupt broke off does
     assert time.monotonic() - began < 5
@@ -650,10 +650,10 @@ def test_steps_made_one_by_one_share_their_stages(photos: Path, monkeypatch: pyt
     shares: list[int | None] = []
 
     def counted(*arguments: Any, **options: Any) -> Any:
-        shares.append(options["cpus"])
+        shares.append(options["options"].cpus)
         return share_of(*arguments, **options)
 
-    monkeypatch.setattr("penstock.loader.share_of", counted)
+    monkeypatch.setattr("penstock.loader.rank.share_of", counted)
     loader = ps.Loader(plan, cpus=1, memory="1MB")  # room for the shares of a few batches alone
     for step in (9, 0, 5, 5, 1, 8):
         assert loader.batch_at(0, step)["label"].tolist() == wanted[step]

@@ -26,6 +26,7 @@ from penstock.plan.nodes import Cache
 from penstock.plan.tree import flow
 from support.cached_child import dataset, digest, digest_of
 from support.promises import assert_same, keep
+from support.seams import lowered_of
 
 TESTS = Path(__file__).parent.parent
 
@@ -546,7 +547,7 @@ def test_nothing_is_read_ahead_of_what_is_kept(tmp_path: Path) -> None:
     data = ps.zip([ps.from_arrays(columns()).cache(tmp_path), ps.from_arrays({"mate": np.arange(100)})]).batch(10)
     with ps.Loader(data, rank=0, world_size=1, epochs=1) as loader:  # nothing of a next epoch is on its way
         ids = loader.sample_ids(0, 3)
-        assert loader._lowered.to_read(ids).tolist() == [*ids, *(ids + 100)]
+        assert lowered_of(loader).to_read(ids).tolist() == [*ids, *(ids + 100)]
         for _ in loader:
             pass
-        assert loader._lowered.to_read(ids).tolist() == (ids + 100).tolist()
+        assert lowered_of(loader).to_read(ids).tolist() == (ids + 100).tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import penstock as ps
 import penstock.lower.plan as lowering
@@ -14,7 +15,17 @@ from penstock.plan.tree import Rule
 
 def lowered_of(loader: ps.Loader) -> Lowered:
     """The stages, the order, the memory and the budget that a loader runs with."""
-    return loader._lowered
+    return loader._rank.share.lowered
+
+
+def runs_of(loader: ps.Loader) -> list[Any]:
+    """The run of stages, if there is one, with the place where its next item begins."""
+    return loader._rank.items.runs
+
+
+def child_of(loader: ps.Loader) -> Any:
+    """The child process of a loader with isolation="process"."""
+    return loader._rank.items._child
 
 
 def orders_of(loader: ps.Loader) -> list[BatchOrder]:

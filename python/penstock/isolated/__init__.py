@@ -1,6 +1,5 @@
-"""A loader whose whole pipeline runs in one child process: `Loader(isolation="process")`.
+"""How a loader and the child process that makes its items talk: `Loader(isolation="process")`.
 
-`loader` is what the user holds, in the parent: position, state, ledger, and batches in the framework's types. `maker` is the loader in the child: it makes
-items, as any loader does, and `child` serves it. `process` is the child as the parent sees it, `messages` is what the two say, and `sent` tells what cannot be sent
-there; the rest is `penstock.processes`. The parent has no thread of its own, which would wait for a training loop that holds the interpreter.
+`process` is the child as the parent sees it, `child` what runs in it, `messages` is what the two say, and `sent` tells what cannot be sent there; the
+rest is `penstock.processes`. Who asks is `loader.in_child`, who answers `loader.maker`.
 """

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.core.errors import PlanError
-from penstock.isolated.maker import Maker
 from penstock.isolated.messages import (
     AskFigures,
     Begin,
@@ -23,6 +22,7 @@ from penstock.isolated.messages import (
     failed,
 )
 from penstock.isolated.sent import Setup
+from penstock.loader.maker import Maker
 from penstock.processes.child import flush
 from penstock.processes.link import Link
 from penstock.processes.memory import Regions

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +15,7 @@ from penstock.core.spec import Ids
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.launchers import processes_here, ranks_here
+from penstock.loader.options import LoaderOptions
 from penstock.lower import lower
 from penstock.lower.lowered import Lowered
 from penstock.observe.bad_samples import BadSamples
@@ -25,8 +23,9 @@ from penstock.observe.ledger.format import Header
 from penstock.observe.ledger.writer import Rows as LedgerRows
 from penstock.observe.quarantine import BadSample
 from penstock.order.contents import Contents, contents_of, padding
-from penstock.order.cursor import Position, Work
+from penstock.order.cursor import Position
 from penstock.order.token_batches import TokenBatches
+from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.nodes import BatchTokens, LaneNode, Mix, Shard
 from penstock.plan.rules import optimize
 from penstock.plan.saved import SavedPlan
@@ -49,12 +48,27 @@ _MOST_CPUS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """What one rank of `world_size` gets. Made anew when the rank changes."""
+    """What one rank of `world_size` gets. Made anew when the rank, or the weights of a mix, change."""
 
     dataset: Dataset
     rank: int
     world_size: int
+    weights: ChangedWeights
     lowered: Lowered
+
+    @property
+    def steps(self) -> int:
+        """Steps in an epoch."""
+        return self.lowered.order.steps_per_epoch
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a full batch on this rank; with `batch_tokens`, the most of any batch."""
+        return self.lowered.order.batch_size // self.place[1]
+
+    def normal(self, position: Position) -> Position:
+        """The same position; the end of an epoch is the beginning of the next one."""
+        return position if position.step < self.steps else Position(position.epoch + 1)
 
     def places_at(self, position: Position, plain: Dataset) -> dict[str, list[Place]]:
         """Where lanes stand, from which bad rows are left out from a position on; the position is one of the plan without that.
@@ -201,21 +215,21 @@ class Share:
 def share_of(
     dataset: Dataset,
     ranks: tuple[int, int],
-    deliver: Deliver,
-    cpus: int | None = None,
-    memory_bytes: int | None = None,
-    bad_samples: BadSamples | None = None,
     *,
-    equal_parts: bool = False,
+    weights: ChangedWeights,
+    equal_parts: bool,
+    options: LoaderOptions,
+    deliver: Deliver,
+    bad_samples: BadSamples,
 ) -> Share:
     """The share of (rank, world size), with stages of its own; PlanError if so many ranks cannot share the plan.
 
-    memory_bytes: what the stages may hold together; None for this rank's part of what is free on its machine. bad_samples: what is done about them;
-    None for an error. equal_parts: see `order.batches.BatchOrder`.
+    weights: what was set for the dataset's mixes. equal_parts: see `order.batches.BatchOrder`.
     """
     spare_addresses()
     rank, world_size = ranks
-    tolerance = None if bad_samples is None or bad_samples.on_error == "raise" else _tolerance(bad_samples, rank)
+    dataset = Dataset(weights.applied(dataset.root))
+    tolerance = None if bad_samples.on_error == "raise" else _tolerance(bad_samples, rank)
     if tolerance is not None and find(dataset.root, BatchTokens) is not None:
         raise PlanError(
             "on_error: with batch_tokens a batch has room for the rows that the plan says, and for no others; leave bad samples out by read(…, exclude=…)"
@@ -225,12 +239,12 @@ def share_of(
             check_equal_parts(dataset.root)
         steps = order_of(dataset.root, Where(rank=rank, world_size=world_size)).order.steps_per_epoch
         dataset = Dataset(skipping(dataset.root, steps))
-    fixed = frozenset(name for name, given in (("cpus", cpus), ("memory", memory_bytes)) if given)
-    memory_bytes = memory_bytes or default_memory(processes_here(world_size))
-    cpus = min(cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus()))
+    fixed = frozenset(name for name in ("cpus", "memory") if getattr(options, name))
+    memory_bytes = options.memory_bytes or default_memory(processes_here(world_size))
+    cpus = min(options.cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus()))
     where = Where(rank=rank, world_size=world_size, cpus=cpus, equal_parts=equal_parts)
     lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance, fixed=fixed)
-    return Share(dataset=dataset, rank=rank, world_size=world_size, lowered=lowered)
+    return Share(dataset=dataset, rank=rank, world_size=world_size, weights=weights, lowered=lowered)
 
 
 def _tolerance(bad_samples: BadSamples, rank: int) -> Tolerance:
@@ -259,35 +273,3 @@ def _in_words(row: BadRow) -> BadSample:
         epoch=row.epoch,
         step=row.step,
     )
-
-
-class SingleSteps:
-    """Makes single steps in the calling thread, one at a time, by stages of its own; these are made when first needed."""
-
-    def __init__(self) -> None:
-        self._share: Share | None = None
-        self._lock = threading.RLock()
-
-    def make(
-        self, share_of: Callable[[tuple[int, int]], Share], ranks: tuple[int, int], epoch: int, step: int
-    ) -> dict[str, Any]:
-        """What is delivered of a step, for (rank, world size). share_of: gives their share, where it is not at hand."""
-        with self._lock:
-            share = self._share
-            if share is None or share.ranks != ranks:
-                share = share_of(ranks)
-            self._share = None  # stages in which something failed are not used again
-            made: Any = Work(epoch, step, 1)
-            for stage in share.lowered.stages:
-                made = stage.work(made)
-            if made.share is not None:
-                share.lowered.budget.release(made.share)
-            self._share = share
-        delivered: dict[str, Any] = made.columns
-        return delivered
-
-    def clear(self) -> None:
-        """Lets go of the stages, and of the blocks that they hold; waits for nobody whose step a store holds up."""
-        share, self._share = self._share, None
-        if share is not None:
-            share.lowered.workers.close()

@@ -1,9 +1,10 @@
-"""The loader in the child: makes items ahead of the one in the parent, which takes them."""
+"""What makes items in the child, ahead of the loader in the parent, which takes them."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ import pyarrow as pa
 from penstock.core.cancel import LOOK_S
 from penstock.core.spec import Field
 from penstock.deliver.numpy import ToNumpy
-from penstock.deliver.ranks import Ranks
-from penstock.isolated.messages import Begin, Column, Made, Places, failed
+from penstock.isolated.messages import Begin, Column, Made, failed
 from penstock.isolated.sent import Setup
-from penstock.loader import Loader
+from penstock.loader.here import Here
+from penstock.loader.options import LoaderOptions
+from penstock.loader.reports import LoaderNow
+from penstock.loader.share import Share, share_of
 from penstock.order.cursor import Position
 from penstock.processes.link import Link, sendable
 from penstock.processes.memory import Regions
@@ -36,22 +39,24 @@ class ToParent(ToNumpy):
         return Column(column, field)
 
 
-class Maker(Loader[Any]):
-    """Makes items of a stream, one after the other, in a thread of its own. with_ids: a ledger in the parent wants them."""
+class Maker:
+    """Makes items of a stream, one after the other, in a thread of its own."""
 
     def __init__(self, setup: Setup, link: Link, regions: Regions) -> None:
-        self._link, self._to_parent = link, ToParent(regions)
-        options = dict(setup.options)
-        self._with_ids = options.pop("with_ids")
-        super().__init__(setup.dataset, **options)
+        given = dict(setup.options)
+        self._with_ids = given.pop("with_ids")  # a ledger in the parent wants them
+        self._dataset, self._options = setup.dataset, LoaderOptions(**given)
+        options, deliver = self._options, ToParent(regions)
+        bad_samples = options.bad_samples()
+        self._link, self._items = link, Here(options, deliver, bad_samples)
+        self._new_share = partial(share_of, setup.dataset, options=options, deliver=deliver, bad_samples=bad_samples)
+        self._share: Share | None = None
+        self._here = Position()  # of the next item
         self._number: int | None = None  # of the stream that is wanted
         self._room = 0  # how many more of its items may be sent
         self._wanted = threading.Condition()
         self._making = threading.Lock()
         threading.Thread(target=self._make, name="penstock-isolated", daemon=True).start()
-
-    def _open_deliver(self, *_: Any, **__: Any) -> Any:
-        return self._to_parent
 
     # What the parent says
 
@@ -59,19 +64,24 @@ class Maker(Loader[Any]):
         """Items are made from here on."""
         self.stop()
         try:
-            self._ranks = Ranks(rank=begin.ranks[0], world_size=begin.ranks[1])
-            self._wants_equal_parts = begin.equal_parts
-            self._share_now()
-            self._use_weights(begin.weights)
-            self._move(begin.position)
-            self._lowered.lanes.begin(begin.position, begin.places)
+            share = self._share_for(begin)
+            self._items.begin(share)
+            share.lowered.lanes.begin(begin.position, begin.places)
         except Exception as error:
             self._link.send(failed(begin.number, error))
             return
+        self._share, self._here = share, begin.position
         with self._wanted:
             self._number = begin.number
-            self._room = _FEW if self._lowered.item_bytes * self._lowered.steps_per_item > _SMALL_BYTES else _MORE
+            lowered = share.lowered
+            self._room = _FEW if lowered.item_bytes * lowered.steps_per_item > _SMALL_BYTES else _MORE
             self._wanted.notify()
+
+    def _share_for(self, begin: Begin) -> Share:
+        share, wanted = self._share, (begin.ranks, begin.equal_parts, begin.weights)
+        if share is not None and (share.ranks, share.equal_parts, share.weights) == wanted:
+            return share
+        return self._new_share(begin.ranks, equal_parts=begin.equal_parts, weights=begin.weights)
 
     def taken(self, number: int) -> None:
         """One more may be sent."""
@@ -84,11 +94,20 @@ class Maker(Loader[Any]):
         """Stops making items; returns when none is being made."""
         with self._wanted:
             self._number = None
-        self._stop()
+        self.close()
         while not self._making.acquire(timeout=LOOK_S):
             with suppress(Exception):  # whoever makes one meets the same
-                self._stop()
+                self.close()
         self._making.release()
+
+    def close(self) -> None:
+        """Ends threads, and the processes of functions; one item may still be under way."""
+        if self._share is not None:
+            self._items.close(self._here)
+
+    def stats(self) -> dict[str, Any]:
+        """The figures so far."""
+        return self._items.stats()
 
     # Making
 
@@ -112,7 +131,7 @@ class Maker(Loader[Any]):
             if number != self._number:
                 return  # what failed was stopped, or nobody wants what was made
             self._room -= 1
-            if not isinstance(made, Made) or self._progress.epoch >= self._until:
+            if not isinstance(made, Made) or self._here.epoch >= self._items.until:
                 self._number = None  # the parent begins another stream, if it wants more
         try:
             self._link.send(made)
@@ -120,12 +139,13 @@ class Maker(Loader[Any]):
             self._link.send(failed(number, error))
 
     def _made(self, number: int) -> Made:
-        item = self._next_item()
+        share = self._share
+        assert share is not None  # or no stream would be wanted
+        item = self._items.next_item(self._here, self._about_stall)
         steps = range(item.step, item.step + item.steps + 1)
-        lanes = self._lowered.lanes
-        places: list[Places] = [lanes.places(Position(item.epoch, step)) for step in steps] if lanes else []
+        places = [{**self._items.places(Position(item.epoch, step))} for step in steps] if share.lowered.lanes else []
         ids, draws = item.planned if self._with_ids else (None, None)
-        self._move(self._normal(Position(item.epoch, item.step + item.steps)))
+        self._here = share.normal(Position(item.epoch, item.step + item.steps))
         return Made(
             number=number,
             work=item.work,
@@ -136,8 +156,10 @@ class Maker(Loader[Any]):
             places=places,
         )
 
-    def _move(self, position: Position) -> None:
-        self._progress.epoch, self._progress.step = position.epoch, position.step
+    def _about_stall(self) -> str:
+        assert self._share is not None
+        now = LoaderNow(dataset=self._dataset, options=self._options, share=self._share, here=self._here, origin="")
+        return now.about_stall(self.stats())
 
 
 def _sendable(column: Column) -> Column:

@@ -1,0 +1,42 @@
+"""Who makes a loader's items: the stages of this process (`here`), or a child process (`in_child`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from penstock.loader.share import Share
+from penstock.order.cursor import Position
+from penstock.runtime.stage import Delivered
+from penstock.stages.lanes.states import Place
+
+#: Where each lane of this rank stands.
+LanePlaces = Mapping[int, list[Place]]
+
+
+class ItemSource(Protocol):
+    """Makes the items of a rank's share, ahead of those that are taken. The position is the consumer's: it says where it stands when it asks.
+
+    A source must not hold the loader: a loader that nobody holds any more ends its threads and processes.
+    """
+
+    def begin(self, share: Share) -> None:
+        """Items of this share come next: a pass begins, or in the midst of one the share is another."""
+
+    def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered:
+        """The item that begins at a position: one made ahead, or the first of those made from there on. about_stall: what the log tells of a long wait."""
+
+    def end_pass(self, here: Position) -> None:
+        """All items of a pass were taken; raises what was put off until then."""
+
+    def places(self, here: Position) -> LanePlaces:
+        """Where lanes stand at a position to which items were taken."""
+
+    def stats(self) -> dict[str, Any]:
+        """Figures since items began to be made, or of the last time that they were."""
+
+    def stop(self, here: Position) -> None:
+        """Nothing is made until the next item is asked for. Processes stay, since some take seconds to start."""
+
+    def close(self, here: Position) -> None:
+        """The same, and ends processes."""

@@ -1,0 +1,96 @@
+"""A pass over a loader: items cut into steps, and these given to the user, as long as no other pass begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from penstock.core.errors import ProcessError
+from penstock.core.tracebacks import users_part
+from penstock.deliver import Deliver
+from penstock.deliver.accelerate import Seen, is_at_work
+from penstock.deliver.structure import Structure
+from penstock.loader.options import BatchT
+from penstock.loader.rank import ThisRank
+from penstock.observe.torch_profiler import profiled
+from penstock.runtime.stage import Delivered
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochPass(Generic[BatchT]):
+    """One pass. number: of this pass; a newer one ends it. seen: what Accelerate looks at meanwhile."""
+
+    rank: ThisRank
+    deliver: Deliver
+    structure: Structure
+    seen: Seen
+    number: int
+
+    def batches(self) -> Iterator[BatchT]:
+        """The batches of an epoch, from the position on that the loader has when the first is asked for."""
+        rank, progress, ended = self.rank, self.rank.progress, False
+        try:
+            self._check()
+            steps = self._begin()
+            check_ranks = rank.ranks.watch(rank.place)
+            while progress.step < steps:
+                item = self._next_item()
+                share = rank.share
+                take, steps_here = self.structure.taking(self._split(item)), item.steps
+                if rank.ledger is not None:
+                    take = rank.ledger.recording(share.rows_of(item), take)
+                del item
+                progress.untouched, step = False, progress.step
+                for _ in range(steps_here):
+                    check_ranks()
+                    step += 1
+                    progress.step = step
+                    self.seen.take(is_last=step == steps)
+                    yield take()  # of which nothing is held here: its memory is used again as soon as the consumer lets go
+                    if self.number != progress.newest_pass:
+                        self._check()
+                    if share is not rank.share:
+                        break  # other weights were set: what is left of the item was made by those before
+            rank.items.end_pass(rank.here)
+            progress.finish_pass()
+            ended = True
+        finally:
+            if self.number == progress.newest_pass:
+                progress.is_running = False
+                # At the interpreter's end modules are empty, and every run is closed.
+                if users_part is not None:
+                    self.seen.end()
+                    if not ended:
+                        rank.stop()
+
+    def _begin(self) -> int:
+        """Begins the pass; the number of steps in its epoch."""
+        rank = self.rank
+        rank.begin_pass()
+        share = rank.share
+        if share.equal_parts and is_at_work(share.world_size):
+            self.seen.begin(share.real_rows(rank.progress.epoch, share.steps - 1) % share.lowered.order.batch_size)
+        return share.steps
+
+    def _next_item(self) -> Delivered:
+        rank = self.rank
+        try:
+            with profiled("next batch"):
+                return rank.items.next_item(rank.here, rank.about_stall)
+        except Exception as error:
+            error.__traceback__ = users_part(error)
+            raise
+
+    def _split(self, item: Delivered) -> list[tuple[str, Callable[[], Any]]]:
+        """For each column what gives its part of one step after the other; nothing is cut where there is one step."""
+        columns, rows = self.deliver.receive(item.columns), item.rows_per_step
+        parts = self.deliver.parts if item.steps > 1 else lambda column, _: [column].pop
+        return [(name, parts(column, rows)) for name, column in columns.items()]
+
+    def _check(self) -> None:
+        progress = self.rank.progress
+        if self.number != progress.newest_pass:
+            raise ProcessError(
+                f"this iteration of the loader is over, since {progress.ended_by}; go on with a new `for batch in loader`"
+            )

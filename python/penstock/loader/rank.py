@@ -1,0 +1,225 @@
+"""The rank that a loader works for: its share of the rows, for as long as that holds, and its position."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from penstock.core.errors import PlanError, ProcessError, StateError
+from penstock.core.given import is_whole
+from penstock.core.quoted import quoted
+from penstock.dataset import Dataset
+from penstock.deliver import Deliver
+from penstock.deliver.accelerate import is_at_work
+from penstock.deliver.ranks import Ranks
+from penstock.loader.here import Here
+from penstock.loader.in_child import InChild
+from penstock.loader.item_source import ItemSource
+from penstock.loader.options import LoaderOptions
+from penstock.loader.reports import LoaderNow
+from penstock.loader.share import Share, share_of
+from penstock.loader.single_steps import SingleSteps
+from penstock.observe.ledger.writer import Ledger
+from penstock.order.cursor import Position
+from penstock.order.progress import Progress
+from penstock.plan.between_ranks import PlanOfRank
+from penstock.plan.changed_weights import ChangedWeights
+from penstock.plan.saved import SavedPlan
+from penstock.resolve.ordering import is_for_evaluation
+from penstock.stages.lanes.states import Place, checked_lanes
+
+
+class ThisRank:
+    """A plan at work for one rank. Its share is made anew when the process group comes, goes or changes, and when weights are set."""
+
+    share: Share  # since `take_first_share`
+
+    def __init__(self, dataset: Dataset, options: LoaderOptions, deliver: Deliver, ranks: Ranks) -> None:
+        self.dataset, self.options, self.ranks = dataset, options, ranks
+        self.saved_plan = SavedPlan.of(dataset.root)
+        self.bad_samples = options.bad_samples()
+        self.ledger = None if options.ledger is None or not ranks.records else Ledger(options.ledger)
+        self.items = self._item_source(deliver)
+        self._new_share = partial(share_of, dataset, options=options, deliver=deliver, bad_samples=self.bad_samples)
+        self._single_steps = SingleSteps()
+        self.progress = Progress()
+        self.place, self._is_agreed = ranks.place(), False
+        #: The places of all lanes, also of other ranks', as they were loaded; None from the first pass on.
+        self.loaded_lanes: Any = None
+        self.loaded_rows = 0  # of a step, when a state was loaded
+
+    def _item_source(self, deliver: Deliver) -> ItemSource:
+        if self.options.isolation is None:
+            return Here(self.options, deliver, self.bad_samples)
+        with_ids = self.ledger is not None
+        return InChild(self.dataset, self.options, deliver, self.bad_samples, with_ids=with_ids)
+
+    @property
+    def here(self) -> Position:
+        """The position of the next batch."""
+        return self.progress.here
+
+    def take_first_share(self) -> None:
+        """Lowers the plan. PlanError if this rank cannot share it."""
+        weights, world_size = ChangedWeights.none(self.dataset.root), self.place.world_size
+        equal_parts = self._has_equal_parts(world_size)
+        self._take(self._new_share(self.place[:2], weights=weights, equal_parts=equal_parts))
+
+    def _take(self, share: Share) -> None:
+        self.share = share
+        if self.loaded_lanes is not None:
+            share.lowered.lanes.begin(self.here, self.lanes_of(self.loaded_lanes))
+        self.items.begin(share)
+
+    def share_now(self) -> Share:
+        """The share of the rank as it is now; while a pass runs, as it was when that began."""
+        if self.progress.is_running:
+            return self.share
+        place = self.ranks.place()
+        equal_parts = self._has_equal_parts(place.world_size)
+        if (place, equal_parts) == (self.place, self.share.equal_parts):
+            return self.share
+        if (place[:2], equal_parts) != (self.share.ranks, self.share.equal_parts):
+            share = self._new_share(place[:2], weights=self.share.weights, equal_parts=equal_parts)
+            if self.share.lowered.lanes and self.here != Position():
+                self.loaded_lanes = {**(self.loaded_lanes or {}), **self.lane_places()}
+            self.stop()
+            self._take(share)
+        self.place, self._is_agreed = place, False
+        return self.share
+
+    def use_weights(self, weights: ChangedWeights) -> None:
+        """Mixes have other weights from the next batch on. PlanError for those that do not go; then nothing changes."""
+        if weights == self.share.weights:
+            return
+        share = self._new_share(self.share.ranks, weights=weights, equal_parts=self.share.equal_parts)
+        if self.share.lowered.lanes:
+            self.loaded_lanes = self.lane_places()
+        self.stop()
+        self._take(share)
+
+    def _has_equal_parts(self, world_size: int) -> bool:
+        """Whether ranks have equally many rows of a step that is not full, as passed, else where trainers gather them."""
+        if self.options.equal_parts is not None:
+            return self.options.equal_parts
+        return is_at_work(world_size) and is_for_evaluation(self.dataset.root)
+
+    def set_epoch(self, epoch: int, *, keep_later: bool = False) -> None:
+        """The next pass is this epoch; see `Progress.set_epoch`."""
+        if not is_whole(epoch) or epoch < 0:
+            raise PlanError(f"set_epoch({quoted(epoch)}): epochs are counted from 0, in whole numbers")
+        progress = self.progress
+        following = progress.epoch + progress.is_broken_off
+        if self.share.lowered.lanes and epoch != following:
+            raise PlanError(
+                f"set_epoch({epoch}): this plan's lane stages go on from epoch to epoch, so where an epoch begins is known on the way only, and "
+                f"the next one is {following}; load a state to begin elsewhere"
+            )
+        progress.set_epoch(epoch, steps=self.share_now().steps, keep_later=keep_later)
+
+    # What all ranks do alike
+
+    def announce(self) -> None:
+        """Tells the other ranks what this one will do."""
+        self.ranks.announce(self._plan)
+
+    def _plan(self) -> PlanOfRank:
+        share = self.share
+        return PlanOfRank(
+            plan=self.saved_plan.on(share.world_size),
+            data=None if share.node else (self.dataset.digest, share.lowered.order.samples),
+            options={
+                "world_size": share.world_size,
+                "division of rows": self.ranks.shown,
+                "equal_parts": share.equal_parts,
+                "on_error": self.bad_samples.on_error,
+                **share.weights.entries,
+            },
+        )
+
+    # Passes and single steps
+
+    def begin_pass(self) -> None:
+        """Begins a pass, for the rank as it is now. PlanError if ranks do not do the same, StateError if a loaded state is of other ranks."""
+        share, progress = self.share_now(), self.progress
+        self._is_agreed = self._is_agreed or self.ranks.agree(self._plan)
+        rows = share.lowered.order.batch_size
+        if progress.untouched and progress.step and self.loaded_rows != rows:
+            raise StateError(
+                f"the state was loaded for steps of {self.loaded_rows} rows, and {share.world_size} ranks take "
+                f"{rows}; call load_state_dict after init_process_group"
+            )
+        if progress.is_broken_off:
+            self.stop()  # where lanes stand counts from here
+        self.items.begin(share)
+        progress.begin_pass()
+        self.loaded_lanes = None  # of lanes that other ranks have, they are out of date from now on
+        if self.ledger is not None:
+            here = share.normal(self.here)
+            self.ledger.begin(share.ledger_header(self.saved_plan), here.epoch, here.step)
+
+    def single_step(self, asked: str, epoch: int, step: int) -> dict[str, Any]:
+        """What is delivered of a step."""
+        share = self.share_of_known_rows(asked, epoch, step)
+        new_share = partial(self._new_share, weights=share.weights, equal_parts=share.equal_parts)
+        return self._single_steps.make(new_share, share.ranks, epoch, step)
+
+    def share_of_known_rows(self, asked: str, epoch: int, step: int) -> Share:
+        """The share, whose order says which rows a step holds; PlanError where there is no such step, or only the data says."""
+        if not is_whole(epoch) or epoch < 0:
+            raise PlanError(f"epoch {quoted(epoch)}: epochs are counted from 0, in whole numbers")
+        steps = self.share_now().steps
+        if not is_whole(step) or not 0 <= step < steps:
+            raise PlanError(f"step {quoted(step)}: an epoch has the steps 0 … {steps - 1}")
+        if self.share.lowered.lanes:
+            raise PlanError(
+                f"{asked}: what a step holds is not known in advance, since a stage of this plan gives rows by what the data says"
+            )
+        return self.share
+
+    def taken_last(self, asked: str) -> tuple[int, int]:
+        """Epoch and step of the batch that was taken last; ProcessError before a pass's first one."""
+        here = self.here
+        if not self.progress.is_broken_off:
+            raise ProcessError(
+                f"{asked} is of the batch that was taken last, and none was in this pass; ask inside the loop"
+            )
+        return here.epoch, here.step - 1
+
+    # Where lanes stand
+
+    def lane_places(self) -> dict[str, list[Place]]:
+        """The places of this rank's lanes, as states have them."""
+        return {str(lane): stages for lane, stages in self.items.places(self.here).items()}
+
+    def lanes_of(self, lanes: Any) -> dict[int, list[Place]]:
+        """The places of this rank's lanes out of a state's; StateError where one is missing."""
+        return checked_lanes(lanes, self.share.lowered.lanes.mine)
+
+    # Reporting and the end
+
+    def now(self) -> LoaderNow:
+        """What reports say of it."""
+        share = self.share if self.place == (0, 1, "") else self.share_now()
+        return LoaderNow(
+            dataset=self.dataset, options=self.options, share=share, here=self.here, origin=self.place.origin
+        )
+
+    def about_stall(self) -> str:
+        """What the watchdog tells beside the stages."""
+        return self.now().about_stall(self.items.stats())
+
+    def stop(self) -> None:
+        """Stops what makes batches; processes stay for the next pass."""
+        self.items.stop(self.here)
+        self._release()
+
+    def close(self) -> None:
+        """Stops what makes batches, and ends processes."""
+        self.items.close(self.here)
+        self._release()
+
+    def _release(self) -> None:
+        self._single_steps.clear()
+        if self.ledger is not None:
+            self.ledger.flush()

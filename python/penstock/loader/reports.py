@@ -1,0 +1,55 @@
+"""What a loader says of itself: its `repr`, its report, and what the watchdog tells of a stall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.dataset import Dataset
+from penstock.loader.options import LoaderOptions
+from penstock.loader.share import Share
+from penstock.observe.cache_report import cache_advice, cache_lines
+from penstock.observe.report import pending_text, report_text
+from penstock.order.cursor import Position
+from penstock.order.sharing import explain_sharing
+from penstock.order.token_batches import TokenBatches
+from penstock.storage.fetch.scheduler import pending_requests
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderNow:
+    """A loader at one moment. origin: who says which rank this is, "" for the user."""
+
+    dataset: Dataset
+    options: LoaderOptions
+    share: Share
+    here: Position
+    origin: str
+
+    def __str__(self) -> str:
+        options, share, here = self.options, self.share, self.share.normal(self.here)
+        up_to = "up to " if isinstance(share.lowered.order, TokenBatches) else ""
+        delivery = options.to if options.device is None else f"{options.to} on {options.device}"
+        return (
+            f"Loader({self.dataset!r}, {self._rank}: {share.steps:,} steps of {up_to}{share.batch_size:,} rows an epoch, "
+            f"to {delivery}; next is epoch {here.epoch}, step {here.step})"
+        )
+
+    def report(self, stats: Mapping[str, Any]) -> str:
+        """The bottleneck in words, then the figures of every stage."""
+        lowered, is_alone = self.share.lowered, (*self.share.ranks, self.origin) == (0, 1, "")
+        advice = cache_advice(stats, lowered.cacheable, lowered.order.samples)
+        sharing = explain_sharing(lowered.order, self.share.place[1])
+        rank = [] if is_alone else [self._rank]
+        return "\n\n".join([report_text(stats), *rank, *cache_lines(stats), *advice, *sharing])
+
+    def about_stall(self, stats: Mapping[str, Any]) -> str:
+        """Where the loader stands, the report, and what stores did not answer; the watchdog tells of the stages."""
+        found = [str(self), self.report(stats), pending_text(pending_requests())]
+        return "\n\n".join(filter(None, found))
+
+    @property
+    def _rank(self) -> str:
+        origin = f" ({self.origin})" if self.origin else ""
+        return f"rank {self.share.rank} of {self.share.world_size}{origin}"

@@ -1,0 +1,95 @@
+"""A loader's state: where it stands, as JSON, and how it continues there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from penstock.core.errors import StateError
+from penstock.core.quoted import quoted
+from penstock.core.warned import warn
+from penstock.loader.rank import ThisRank
+from penstock.order.cursor import Position
+from penstock.order.lane_rows import LANE_ROWS
+from penstock.plan.changed_weights import ChangedWeights
+from penstock.plan.saved import STATE_VERSION, check_state
+from penstock.resolve.stream_state import check_streams, stream_entries
+from penstock.stages.lanes.states import merge_states
+
+
+def state_of(rank: ThisRank) -> dict[str, Any]:
+    """See `Loader.state_dict`."""
+    if rank.ledger is not None:
+        rank.ledger.flush()  # what a state counts as done is recorded
+    share, here, places = rank.share, rank.here, rank.lane_places()
+    on_error = rank.bad_samples.on_error
+    return {
+        "version": STATE_VERSION,
+        "data": rank.dataset.digest,
+        "samples": share.lowered.order.samples,
+        **rank.saved_plan.on(share.world_size).entries,
+        "epoch": here.epoch,
+        "step": here.step,
+        **({"lanes": places} if places else {}),
+        **share.weights.entries,
+        **stream_entries(rank.dataset.root),
+        **share.node,
+        **({} if on_error == "raise" else {"on_error": on_error}),
+    }
+
+
+def load_state(rank: ThisRank, state: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, strict: bool) -> None:
+    """See `Loader.load_state_dict`."""
+    saved_plan = rank.saved_plan.on(rank.share_now().world_size)
+    state = merge_states(state) if isinstance(state, (list, tuple)) else cast("Mapping[str, Any]", state)
+    other_policy = _check_policy(rank.bad_samples.on_error, state)
+    if begins_lanes := bool(other_policy) and rank.bad_samples.on_error == "skip":
+        state = {**state, "lanes": {}}
+    notes = check_state(state, state_of(rank), saved_plan, strict=strict)
+    for note in [*notes, *([other_policy] if other_policy else [])]:
+        warn(note)
+    position = _position_of(state, rank)
+    check_streams(rank.dataset.root, position)
+    if begins_lanes:
+        state = {**state, "lanes": rank.share.places_at(position, rank.dataset)}
+    places = rank.lanes_of(state["lanes"]) if rank.share.lowered.lanes else {}
+    rank.use_weights(ChangedWeights.of_state(rank.dataset.root, state))
+    rank.stop()
+    rank.progress.load(position, steps=rank.share.steps)
+    rank.share.lowered.lanes.begin(position, places)
+    rank.loaded_lanes, rank.loaded_rows = state.get("lanes"), rank.share.lowered.order.batch_size
+    if rank.ledger is not None:
+        rank.ledger.load()
+
+
+def _position_of(state: Mapping[str, Any], rank: ThisRank) -> Position:
+    """Where a state says that the loader stood; StateError where no epoch has such a step."""
+    try:
+        position = Position(int(state["epoch"]), int(state["step"]))
+    except (TypeError, ValueError, OverflowError):
+        raise StateError(
+            f"the state says epoch {quoted(state['epoch'])}, step {quoted(state['step'])}; it was changed"
+        ) from None
+    steps, lowered = rank.share_now().steps, rank.share.lowered
+    if not 0 <= position.epoch < 2**63 or not 0 <= position.step <= steps:
+        raise StateError(
+            f"the state says {quoted(position)}, but epochs have the steps 0 … {steps - 1}; it was changed"
+        )
+    if lowered.lanes and (position.epoch + 1) * steps * lowered.order.rows_per_lane >= LANE_ROWS:
+        raise StateError(
+            f"the state says epoch {position.epoch:,}, beyond the rows that a lane can count; it was changed"
+        )
+    return position
+
+
+def _check_policy(here: str, state: Mapping[str, Any]) -> str:
+    """What to say of a state whose run did otherwise about bad samples; StateError where this loader cannot go on with it."""
+    saved = state.get("on_error", "raise") if isinstance(state, Mapping) else here
+    if saved == "skip" != here:
+        raise StateError(
+            f"the state was saved with on_error='skip', where lanes stand where no step of on_error={here!r} begins; load it with on_error='skip', "
+            f"or start anew"
+        )
+    if saved == here:
+        return ""
+    return f"the state was saved with on_error={saved!r}; training continues with {here!r}, which gives other batches where a sample is bad"
