@@ -77,7 +77,7 @@ def test_a_child_is_told_what_it_needs_to_make_batches() -> None:
     [
         ({"cpus": 0}, "cpus=0; at least one thread must work, and a whole number"),
         ({"prefetch": 1.5}, "prefetch=1.5; at least one batch must be made ahead"),
-        ({"epochs": True}, "epochs=True; at least one pass must be made"),
+        ({"epochs": 0}, "epochs=0; at least one pass must be made"),
         ({"memory": 0}, "memory=0; batches made ahead take some bytes"),
         ({"equal_parts": 1}, "equal_parts=1; choose True or False"),
         ({"isolation": "thread"}, "isolation='thread'; choose 'process'"),

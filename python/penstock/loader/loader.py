@@ -72,8 +72,10 @@ class Loader(Generic[BatchT]):
         DataError: for damaged data, with the place; while you iterate.
 
     Example:
-        for batch in ps.Loader(train.shuffle(seed=0).batch(256), to="torch", device="cuda"):
-            loss = model(batch["image"], batch["label"])
+        loader = ps.Loader(data.shuffle(seed=0).batch(4), memory="1GB")
+        for epoch in range(2):
+            for batch in loader:
+                total = batch["x"].sum() + batch["label"].sum()
     """
 
     # Accelerate reads these. Its skip_first_batches makes a loader like this one, which then meets `batch_sampler` and what that says, instead of a
@@ -194,16 +196,32 @@ class Loader(Generic[BatchT]):
         return batch_sampler_type()(self.sampler, self.batch_size, batch.drop_last, steps, seen)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass is this epoch, from its beginning; from where `load_state_dict` went in it, if nothing was taken since."""
+        """The next pass is this epoch, from its beginning; from where `load_state_dict` went in it, if nothing was taken since.
+
+        Args:
+            epoch: counted from 0.
+
+        Raises:
+            PlanError: with lane stages (filter by a function, flat_map, pack) for another epoch than the next one.
+        """
         self._rank.set_epoch(epoch)
 
     def set_weights(self, weights: Sequence[float], *, mix: int = 0) -> None:
-        """Other weights for a mix, from the next batch that you take on: set_weights([0.5, 0.5]).
+        """Other weights for a mix, from the next batch that you take on, in place of the plan's own schedule.
 
         Every rank must call it at the same step, as it must `set_epoch`. Batches made ahead are made again. The mix must have rows=…; each of its
-        datasets goes on where it was. The state remembers what was set, and when; it loads on any number of ranks. What was set holds
-        from then on, in place of the plan's own schedule. mix: which one, where the plan has several, the outermost first.
-        Raises PlanError for weights that do not fit, and where steps and rows of the mix do not go together.
+        datasets goes on where it was. The state remembers what was set, and when; it loads on any number of ranks.
+
+        Args:
+            weights: one for each dataset of the mix.
+            mix: which one, where the plan has several, the outermost first. Default: 0.
+
+        Raises:
+            PlanError: for weights that do not fit, and where steps and rows of the mix do not go together.
+
+        Example:
+            loader = ps.Loader(ps.mix([data, data], weights=[0.9, 0.1], rows=100).batch(10))
+            loader.set_weights([0.5, 0.5])
         """
         rank, here = self._rank, self._rank.here
         step = here.epoch * len(self) + here.step
@@ -220,11 +238,19 @@ class Loader(Generic[BatchT]):
         return state_of(self._rank)
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, strict: bool = True) -> None:
-        """The next pass continues where the state was taken; StateError if the data or the plan is another one.
+        """The next pass continues where the state was taken.
 
-        state: what `state_dict` returned, or `penstock.merge_states`, or the list of all ranks' states, which are then merged.
-        strict=False continues with a plan that differs in its columns, ops or functions, and warns of every difference; data and
-        order (shuffle, shard, batch) must still be the same.
+        Args:
+            state: what `state_dict` returned, or `penstock.merge_states`, or the list of all ranks' states, which are then merged.
+            strict: False continues with a plan that differs in its columns, ops or functions, and warns of every difference; data and order
+                (shuffle, shard, batch) must still be the same. Default: True.
+
+        Raises:
+            StateError: if the data or the plan is another one.
+
+        Example:
+            loader, other = ps.Loader(data.batch(4)), ps.Loader(data.batch(4))
+            other.load_state_dict(loader.state_dict())
         """
         load_state(self._rank, state, strict=strict)
 
@@ -245,12 +271,40 @@ class Loader(Generic[BatchT]):
         return self._rank.share.real_rows(*self._rank.taken_last("real_rows"))
 
     def sample_ids(self, epoch: int, step: int) -> Ids:
-        """The sample ids (int64) of this rank's rows at a step; arithmetic alone, nothing is read."""
+        """The sample ids of this rank's rows at a step; arithmetic alone, nothing is read.
+
+        Args:
+            epoch: counted from 0.
+            step: in the epoch, counted from 0.
+
+        Returns:
+            An array (rows,) of int64.
+
+        Raises:
+            PlanError: if there is no such step, and with lane stages, whose rows depend on the data.
+
+        Example:
+            ids = ps.Loader(data.shuffle(seed=0).batch(4)).sample_ids(epoch=1, step=0)
+        """
         share = self._rank.share_of_known_rows("sample_ids", epoch, step)
         return share.lowered.order.ids(epoch, step, 1, *share.place)
 
     def batch_at(self, epoch: int, step: int) -> BatchT:
-        """The batch of any step, made at once in the calling thread; the loader's position stays."""
+        """The batch of any step, made at once in the calling thread; the loader's position stays.
+
+        Args:
+            epoch: counted from 0.
+            step: in the epoch, counted from 0.
+
+        Returns:
+            What a pass gives at that step.
+
+        Raises:
+            PlanError: as `sample_ids`.
+
+        Example:
+            batch = ps.Loader(data.shuffle(seed=0).batch(4)).batch_at(epoch=1, step=0)
+        """
         delivered = self._rank.single_step("batch_at", epoch, step)
         batch: BatchT = self._structure.of(self._deliver.receive(delivered))
         return batch
