@@ -203,6 +203,10 @@ class Loader(Generic[BatchT]):
 
         Raises:
             PlanError: with lane stages (filter by a function, flat_map, pack) for another epoch than the next one.
+
+        Example:
+            loader = ps.Loader(data.batch(4))
+            loader.set_epoch(3)
         """
         self._rank.set_epoch(epoch)
 
