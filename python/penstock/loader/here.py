@@ -34,9 +34,9 @@ _MOST_AHEAD = 8
 class Here:
     """An `ItemSource`: at most one run, which goes on from epoch to epoch as long as its items are what the consumer asks for.
 
-    taken      here                      the run's place
-      │          │                          │
-    ──┴──────────┴──── made ahead ──────────┴──►   a request elsewhere stops the run and begins another there
+    ── given to the user ──┬── items made ahead ──┬── to come ──►   epoch after epoch
+                           │
+                           the consumer's position; if that is elsewhere, this run stops and another begins there
     """
 
     _share: Share  # since `begin`
@@ -74,7 +74,7 @@ class Here:
 
     def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered:
         """See `ItemSource`."""
-        self.end_pass(here)
+        self._leave_if_due(here)
         run, position = self._run(here)
         lowered = self._share.lowered
         try:
@@ -101,6 +101,10 @@ class Here:
         return item
 
     def end_pass(self, here: Position) -> None:
+        """See `ItemSource`."""
+        self._leave_if_due(here)
+
+    def _leave_if_due(self, here: Position) -> None:
         """Raises the KeyboardInterrupt or SystemExit of a user's function, if it did not come again, behind the steps that it stopped."""
         left = self._leave
         if left is not None and here >= left[1]:
