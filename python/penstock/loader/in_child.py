@@ -14,9 +14,9 @@ import numpy as np
 from penstock.core.errors import ProcessError
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
-from penstock.isolated.messages import Begin, Column, Made, Places
-from penstock.isolated.process import Child
-from penstock.isolated.sent import Setup, check_sendable
+from penstock.loader.child.messages import Begin, Column, Made, Places
+from penstock.loader.child.process import Child
+from penstock.loader.child.sent import Setup, check_sendable
 from penstock.loader.item_source import LanePlaces
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import Share

@@ -2,9 +2,9 @@
 
 It is a fresh interpreter, in which nothing of the user's script runs again: a script needs no guard for `__main__`. What it is for says a `Purpose`:
 
-    workers="process"        penstock.processes.calls     calls users' functions; a pool of them
-    isolation="process"      penstock.isolated.child      runs a whole loader
-    the drop-in DataLoader   penstock.torch.child         fetches batches of a dataset
+    workers="process"        penstock.processes.calls       calls users' functions; a pool of them
+    isolation="process"      penstock.loader.child.serve    runs a whole loader
+    the drop-in DataLoader   penstock.torch.child           fetches batches of a dataset
 """
 
 from __future__ import annotations

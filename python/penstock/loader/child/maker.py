@@ -13,8 +13,8 @@ import pyarrow as pa
 from penstock.core.cancel import LOOK_S
 from penstock.core.spec import Field
 from penstock.deliver.numpy import ToNumpy
-from penstock.isolated.messages import Begin, Column, Made, failed
-from penstock.isolated.sent import Setup
+from penstock.loader.child.messages import Begin, Column, Made, failed
+from penstock.loader.child.sent import Setup
 from penstock.loader.here import Here
 from penstock.loader.options import LoaderOptions
 from penstock.loader.reports import LoaderNow

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.core.cancel import LOOK_S
 from penstock.core.errors import ProcessError
-from penstock.isolated.messages import (
+from penstock.loader.child.messages import (
     AskFigures,
     Begin,
     FailedItem,
@@ -25,7 +25,7 @@ from penstock.isolated.messages import (
     Taken,
     Warned,
 )
-from penstock.isolated.sent import Setup, setup_dumps
+from penstock.loader.child.sent import Setup, setup_dumps
 from penstock.processes.process import Process, Purpose
 from penstock.processes.raised import error_of
 from penstock.processes.wire import EndedError
@@ -33,7 +33,7 @@ from penstock.processes.wire import EndedError
 _log = logging.getLogger("penstock")
 
 _LOADER = Purpose(
-    module="penstock.isolated.child",
+    module="penstock.loader.child.serve",
     option="isolation='process'",
     otherwise="leave isolation= out",
     is_one_of_many=False,

@@ -10,7 +10,8 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.core.errors import PlanError
-from penstock.isolated.messages import (
+from penstock.loader.child.maker import Maker
+from penstock.loader.child.messages import (
     AskFigures,
     Begin,
     HasLoader,
@@ -21,8 +22,7 @@ from penstock.isolated.messages import (
     Warned,
     failed,
 )
-from penstock.isolated.sent import Setup
-from penstock.loader.maker import Maker
+from penstock.loader.child.sent import Setup
 from penstock.processes.child import flush
 from penstock.processes.link import Link
 from penstock.processes.memory import Regions
