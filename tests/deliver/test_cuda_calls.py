@@ -12,6 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.lower import plan as lower
+from penstock.order.cursor import Position
 from support.seams import lowered_of, runs_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -246,7 +247,7 @@ def test_batches_on_the_device_are_few(cuda: FakeCuda, monkeypatch: pytest.Monke
 def test_an_item_that_waits_holds_no_slot(cuda: FakeCuda) -> None:
     with ps.Loader(data().batch(500), to="torch", device="cuda") as loader:
         lowered = lowered_of(loader)
-        item = next(lowered.work_from(ps.loader.Position(0)))
+        item = next(lowered.work_from(Position(0)))
         for stage in lowered.stages:
             item = stage.work(item)
         ring = lowered.slots[0]
