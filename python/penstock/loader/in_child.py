@@ -14,7 +14,7 @@ import numpy as np
 from penstock.core.errors import ProcessError
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
-from penstock.loader.child.messages import Begin, Column, Made, Places
+from penstock.loader.child.messages import Begin, Column, Made
 from penstock.loader.child.process import Child
 from penstock.loader.child.sent import Setup, check_sendable
 from penstock.loader.item_source import LanePlaces
@@ -47,7 +47,7 @@ class InChild:
         self._until = math.inf  # the first epoch that the stream does not have
         self._begun_at, self._first_batch_s = 0.0, 0.0
         self._last_stats = no_stats()
-        self._known: dict[Position, Places] = {}  # where lanes stand at steps that were made
+        self._known: dict[Position, LanePlaces] = {}  # where lanes stand at steps that were made
         self._pinned = Slots(new_memory=deliver.new_memory) if deliver.copies else None
 
     def begin(self, share: Share) -> None:

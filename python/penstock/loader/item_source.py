@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.loader.share import Share
@@ -11,7 +11,7 @@ from penstock.runtime.stage import Delivered
 from penstock.stages.lanes.states import Place
 
 #: Where each lane of this rank stands.
-LanePlaces = Mapping[int, list[Place]]
+LanePlaces = dict[int, list[Place]]
 
 
 class ItemSource(Protocol):

@@ -143,7 +143,7 @@ class Maker:
         assert share is not None  # or no stream would be wanted
         item = self._items.next_item(self._here, self._about_stall)
         steps = range(item.step, item.step + item.steps + 1)
-        places = [{**self._items.places(Position(item.epoch, step))} for step in steps] if share.lowered.lanes else []
+        places = [self._items.places(Position(item.epoch, step)) for step in steps] if share.lowered.lanes else []
         ids, draws = item.planned if self._with_ids else (None, None)
         self._here = share.normal(Position(item.epoch, item.step + item.steps))
         return Made(

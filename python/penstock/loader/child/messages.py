@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from penstock.core.spec import Field, Ids
+from penstock.loader.item_source import LanePlaces
 from penstock.order.cursor import Position, Work
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.processes.raised import Raised, raised
-from penstock.stages.lanes.states import Place
-
-#: Where each lane stands.
-Places = dict[int, list[Place]]
 
 
 class Column(NamedTuple):
@@ -36,7 +33,7 @@ class Begin:
 
     number: int
     position: Position
-    places: Places
+    places: LanePlaces
     ranks: tuple[int, int]
     equal_parts: bool
     weights: ChangedWeights
@@ -75,7 +72,7 @@ class Made:
     columns: dict[str, Column]
     ids: Ids | None
     draws: Ids | None
-    places: list[Places]
+    places: list[LanePlaces]
 
 
 class FailedItem(NamedTuple):
