@@ -22,7 +22,7 @@ KINDS = sorted(
 #: Of each kind what it does to rows, to columns, and the other traits that hold.
 TRAITS = {
     "Balance": "chosen same is_order reads_by_number passes_pixels",
-    "Batch": "reordered same is_order is_batch keeps_steps passes_pixels",
+    "Batch": "reordered same is_order is_batch has_equal_steps keeps_steps passes_pixels",
     "BatchTokens": "reordered same is_order is_batch reads_by_number keeps_steps passes_pixels",
     "Bucket": "reordered same is_order fixes_epoch reads_by_number passes_pixels",
     "Cache": "same same",
@@ -51,6 +51,7 @@ TRAITS = {
     "Subset": "chosen same is_order reads_by_number passes_pixels",
     "Take": "chosen same is_order passes_pixels",
     "Transform": "same changed keeps_steps computes may_fail",
+    "TransformBatch": "same changed keeps_steps computes",
     "Zip": "same same columns grows",
 }
 FLAGS = {name for name, value in vars(Node).items() if isinstance(value, bool)}
