@@ -14,6 +14,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.spec import Bytes
+from penstock.loader.reports import LoaderNow
 from penstock.observe.report import pending_text
 from penstock.runtime import watchdog as watchdog_module
 from penstock.runtime.watchdog import _Wait
@@ -134,7 +135,7 @@ def test_any_finished_item_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_report_that_fails_ends_no_training(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ps.Loader, "report", lambda _: 1 // 0)
+    monkeypatch.setattr(LoaderNow, "report", lambda *_: 1 // 0)
     with ps.Loader(numbers(8).batch(4).map(Stuck(told, 4)), watchdog=PATIENCE_S) as loader:
         assert len(list(loader)) == 2
     assert told.texts[0].startswith("penstock: a batch is awaited")

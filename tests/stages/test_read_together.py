@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
+from penstock.core.byte_ranges import FileRanges
 from penstock.lower import reading
 from penstock.source.checks.build import build_checksums
 from penstock.stages.read.records import WindowedRecords
@@ -175,8 +176,8 @@ def test_every_byte_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     parts, opened = datasets(tmp_path, "tfrecord"), []
     make = WindowedRecords._open_together
 
-    def counted(reader: WindowedRecords, edges: list[int], ranges: list[np.ndarray]) -> object:
-        opened.append(int(ranges[2][edges[0] : edges[-1]].sum()))
+    def counted(reader: WindowedRecords, edges: list[int], ranges: FileRanges) -> object:
+        opened.append(int(ranges.length[edges[0] : edges[-1]].sum()))
         return make(reader, edges, ranges)
 
     monkeypatch.setattr(WindowedRecords, "_open_together", counted)
