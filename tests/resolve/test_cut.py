@@ -12,6 +12,7 @@ from penstock.plan.nodes import LaneOutput
 from penstock.plan.tree import flow, leaves, origins
 from penstock.resolve.cut import cut
 from penstock.resolve.resolved import resolve
+from support.seams import lowered_of
 
 
 def numbers(count: int) -> ps.Dataset:
@@ -51,3 +52,12 @@ def test_a_plan_without_lane_stages_is_the_same() -> None:
     root = numbers(50).shuffle(seed=1).batch(5).root
     assert cut(root) == root
     assert origins(root) == leaves(root)
+
+
+def test_no_cache_is_advised_above_a_lane_stage() -> None:
+    """Its rows have no places in the data, so that cache() would be refused there."""
+    images = ps.from_arrays({"x": np.zeros((9, 8, 8, 3), np.uint8)})
+    for data, count in ((images, 1), (images.filter(lambda batch: batch["x"][:, 0, 0, 0] < 1), 0)):
+        plan = data.transform(x=[ps.image.Resize((4, 4))]).batch(3, steps=2)
+        with ps.Loader(plan, rank=0, world_size=1) as loader:
+            assert len(lowered_of(loader).cacheable) == count
