@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.order.mixed import Stop, mixed_rows
 from penstock.plan.nodes import Mix, Node, Repeat, Shuffle, Zip
-from penstock.plan.tree import find, flow, leaves
+from penstock.plan.tree import find, flow, origins
 from penstock.resolve.cut import cut
 from penstock.resolve.ordering import order_of, some_rank
 from penstock.resolve.resolved import Resolved, resolve
@@ -48,7 +48,7 @@ def check(plan: Plan) -> None:
     for node in flow(root):
         found = resolve(node)
         assert rows_or_none(node) == plain_rows(node)
-        samples = [leaf.opened.source.manifest.samples for leaf in leaves(cut(node))]
+        samples = [origin.samples for origin in origins(cut(node))]
         assert found.first_ids.tolist() == np.cumsum([0, *samples]).tolist()
         assert found.ids == sum(samples)
         shuffle = find(node, Shuffle)

@@ -136,7 +136,7 @@ class Share:
     def ledger_header(self, plan: SavedPlan) -> Header:
         """What the ledger says of this share, and of what the plan says an epoch holds."""
         order, (place, places) = self.lowered.order, self.place
-        sources = [leaf.opened.source.manifest.samples for leaf in leaves(self.dataset.root)]
+        sources = [leaf.samples for leaf in leaves(self.dataset.root)]
         return Header(
             rank=self.rank,
             world_size=self.world_size,
@@ -201,9 +201,9 @@ class Share:
                 epochs,
                 self.lowered.to_read,
             )
-            for leaf, first_id in zip(leaves(root), resolve(root).first_ids.tolist(), strict=False)
+            for leaf, _, first_id in resolve(root).numbered_sources
             if isinstance(storage := leaf.opened.storage, CachedStorage)
-            and leaf.opened.source.access is not Access.MEMORY  # of files, as labels and paths are: no file is read
+            and leaf.access is not Access.MEMORY  # of files, as labels and paths are: no file is read
         ]
 
 
@@ -251,15 +251,12 @@ def _tolerance(bad_samples: BadSamples, rank: int) -> Tolerance:
 
 def _in_words(row: BadRow) -> BadSample:
     """A bad row by its file."""
-    manifest, file, record = row.leaf.opened.source.manifest, None, None
-    if len(manifest.shards):
-        shard = int(manifest.shard_of(np.array([row.sample]))[0])
-        file, record = manifest.shards.path(shard), row.sample - int(manifest.first_sample[shard])
+    file, record = row.origin.file_of(row.sample)
     return BadSample(
         where=row.where,
         sample=row.sample,
-        source=row.leaf.where,
-        data=manifest.digest,
+        source=row.origin.where,
+        data=row.origin.digest,
         found=row.found,
         do=row.do,
         file=file,

@@ -93,7 +93,7 @@ def _possible(root: Node, names: set[str], predicate: Expression, ids: Ids) -> I
     if resolve(root).links:
         return ids
     may = np.ones(len(ids), dtype=np.bool_)
-    for leaf, first_id in zip(leaves(root), resolve(root).first_ids.tolist(), strict=False):
+    for leaf, _, first_id in resolve(root).numbered_sources:
         source = stored(leaf.opened.source)
         for run in source.bounds(sorted(names)) if isinstance(source, BoundedSource) else ():
             if not may_be_true(predicate, run.of, source.spec):

@@ -38,7 +38,7 @@ class Looking:
         check_progress(verb, progress)
         check_picking(verb, root)
         for leaf in leaves(root):
-            if leaf.opened.source.access is Access.FORWARD:
+            if leaf.access is Access.FORWARD:
                 raise PlanError(
                     f"{verb}: {leaf.where} is drawn in one order, and nothing of it is kept; let from_iterable(…, spool=True) keep the rows"
                 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.core.errors import PlanError
 from penstock.plan.nodes import Cache, Node
-from penstock.plan.tree import flow, inputs_of, leaves
+from penstock.plan.tree import flow, inputs_of, origins
 from penstock.resolve.cache_checks import check_cache
 
 
@@ -42,7 +42,7 @@ def _places(root: Node, stages_after: Mapping[int, int], *, first: int, of: str)
     found = list[CachePlace]()
     for number, below in enumerate(inputs_of(node)):  # which all share the stages that read
         name = f"{of} {number}".strip() if of else f"dataset {number} of {node.verb}"
-        found += _places(below, stages_after, first=stages_after[id(leaves(below)[0])], of=name)
+        found += _places(below, stages_after, first=stages_after[id(origins(below)[0])], of=name)
     return found
 
 

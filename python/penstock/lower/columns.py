@@ -11,7 +11,7 @@ from penstock.batch.pad import padded_spec
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
 from penstock.plan.nodes import Cache, Pad, Select, SourceColumn
-from penstock.plan.tree import inputs_of, leaves
+from penstock.plan.tree import inputs_of, origins
 from penstock.runtime.stage import Item, Stage
 from penstock.stages.cached.store import KeepRows
 from penstock.stages.pad import PadColumns
@@ -30,7 +30,7 @@ def lower_select(node: Select, inputs: Sequence[Branch], context: Context) -> Br
 def lower_source_column(node: SourceColumn, inputs: Sequence[Branch], context: Context) -> Branch:
     """The number of the dataset that each row came of."""
     (branch,) = inputs
-    sources = np.cumsum([branch.sources[0], *(len(leaves(below)) for below in inputs_of(node.input)[:-1])])
+    sources = np.cumsum([branch.sources[0], *(len(origins(below)) for below in inputs_of(node.input)[:-1])])
     first_ids = context.sources.first_ids[sources]
     number = NumberSources(branch.sources, first_ids, node.name, node.input.verb, context.slots)
     return branch.then(Stage(f"{node.verb} {node.name}", "cpu", number), {node.name: SOURCE_FIELD})

@@ -14,8 +14,7 @@ from penstock.lower.on_device import OnDevice
 from penstock.order.batches import BatchOrder
 from penstock.order.cursor import Cursor
 from penstock.order.zipped import Link
-from penstock.plan.nodes import Node, Read
-from penstock.plan.tree import leaves
+from penstock.plan.nodes import Node, Origin
 from penstock.processes.pool import Pool
 from penstock.resolve.ordering import Where
 from penstock.resolve.resolved import resolve
@@ -34,41 +33,41 @@ ITEM_BYTES = 8 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """The sources of a plan: all together read by its first stages.
+    """Where the rows of a plan come from: its first stages read them all together.
 
     first_ids: of each, then the end of all. links: which follow the rows of others. rows: of all, but those that follow. record_bytes: of a row, in the mean.
     """
 
-    leaves: tuple[Read, ...]
+    origins: tuple[Origin, ...]
     first_ids: Ids
     links: tuple[Link, ...]
     rows: int
     record_bytes: int
 
     @property
-    def access(self) -> set[Access]:
-        """The ways in which their rows are reached."""
-        return {leaf.opened.source.access for leaf in self.leaves}
+    def access(self) -> set[Access | None]:
+        """The ways in which their rows are reached; None for those that a lane stage makes."""
+        return {origin.access for origin in self.origins}
 
     @property
     def columns(self) -> dict[str, Field]:
         """All their columns."""
-        return {name: field for leaf in self.leaves for name, field in leaf.opened.source.spec.items()}
+        return {name: field for origin in self.origins for name, field in origin.spec_of_inputs(()).items()}
 
     def places(self, sources: tuple[int, int] | None = None) -> RowPlaces:
         """Names rows, and those that follow them: among some sources, or all."""
         begin, end = (int(self.first_ids[number]) for number in sources or (0, -1))
         links = tuple(link for link in self.links if begin <= link.leads[0] and link.follows[1] <= end)
-        return RowPlaces(self.first_ids, self.leaves, links)
+        return RowPlaces(self.first_ids, self.origins, links)
 
 
 def sources_of(root: Node) -> Sources:
-    """The sources of a plan."""
-    every, first_ids, links = leaves(root), resolve(root).first_ids, resolve(root).links
+    """Where the rows of a plan come from."""
+    every, first_ids, links = resolve(root).origins, resolve(root).first_ids, resolve(root).links
     leads = [not any(link.follows[0] <= one < link.follows[1] for link in links) for one in first_ids[:-1]]
     rows = int(np.diff(first_ids)[leads].sum())
-    size_bytes = sum(leaf.opened.source.manifest.size_bytes for leaf in every)
-    return Sources(leaves=every, first_ids=first_ids, links=links, rows=rows, record_bytes=size_bytes // max(1, rows))
+    size_bytes = sum(origin.size_bytes for origin in every)
+    return Sources(origins=every, first_ids=first_ids, links=links, rows=rows, record_bytes=size_bytes // max(1, rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +152,7 @@ def context_of(
     memory_bytes: for it and what runs below; readers suppose that it has an equal part.
     """
     sources, cursor, record_slots = sources_of(root), Cursor(order, where.rank, where.world_size), Slots()
-    runs = 1 + sum(leaf.opened.source.access is Access.LANES for leaf in sources.leaves)
+    runs = 1 + sum(origin.access is None for origin in sources.origins)
     budget = Budget(memory_bytes // runs, (slots, record_slots), cpus=where.cpus, is_exact=is_exact)
     return Context(
         root=root,

@@ -13,9 +13,9 @@ from penstock.lower.functions import call_of
 from penstock.lower.lowered import Stages
 from penstock.order.batches import BatchOrder
 from penstock.order.keys import STAGE_KEY
-from penstock.plan.nodes import LaneNode, Node, SkipBad
+from penstock.plan.nodes import LaneNode, LaneOutput, Node, SkipBad
 from penstock.plan.tree import comes_once
-from penstock.resolve.cut import LaneOutput, cut
+from penstock.resolve.cut import cut
 from penstock.resolve.ordering import Where, demand_order
 from penstock.runtime.run import Run
 from penstock.runtime.slots import Slots

@@ -9,11 +9,12 @@ from penstock.lower.branch import Branch
 from penstock.lower.columns import lower_cache, lower_pad, lower_select, lower_source_column
 from penstock.lower.context import Context
 from penstock.lower.functions import lower_map, lower_map_rows
-from penstock.lower.rows import lower_joined, lower_order, lower_read, lower_zip
+from penstock.lower.rows import lower_joined, lower_lane_output, lower_order, lower_read, lower_zip
 from penstock.lower.transform import lower_transform, lower_transform_batch
 from penstock.plan.nodes import (
     Cache,
     Concat,
+    LaneOutput,
     Map,
     MapRows,
     Mix,
@@ -34,6 +35,7 @@ Lower = Callable[[Any, Sequence[Branch], Context], Branch]
 #: A row for each kind of node that changes columns, or joins them; all others say which rows come when (`is_order`). `LaneNode`s have none: a plan is cut at them (`resolve.cut`).
 STAGES: dict[type, Lower] = {
     Read: lower_read,
+    LaneOutput: lower_lane_output,
     Concat: lower_joined,
     Mix: lower_joined,
     Zip: lower_zip,

@@ -9,7 +9,7 @@ from typing import Any, cast
 from penstock.deliver.launchers import ranks_here
 from penstock.lower.context import ITEM_BYTES, Context
 from penstock.plan.nodes import Cache, Read
-from penstock.plan.tree import flow
+from penstock.plan.tree import flow, leaves
 from penstock.resolve.resolved import resolve
 from penstock.runtime.budget import ItemBytes
 from penstock.runtime.item_bytes import ColumnBytes
@@ -64,23 +64,24 @@ def open_readers(context: Context, feeds: Mapping[int, LaneFeed]) -> Readers:
     """A reader a source, or one for several that only the order works on. feeds: the lane stages whose rows are sources, by their numbers."""
     readers, sources = list[AnyReader](), list[tuple[int, int]]()
     row_bytes = ColumnBytes(context.sources.record_bytes, context.sources.columns)(1, None)
-    readings = [_reading(context, number, leaf, row_bytes) for number, leaf in enumerate(context.sources.leaves)]
-    for low, high in resolve(context.root).runs_of_order():
-        some = readings[low:high]
+    resolved = resolve(context.root)
+    readings = {one[1]: _reading(context, *one, row_bytes) for one in resolved.numbered_sources}
+    for low, high in resolved.runs_of_order():
         single = [
-            Lanes(feeds[each.number], each.allocate) if each.number in feeds else reader_of(each) for each in some
+            Lanes(feeds[number], context.allocate) if number in feeds else reader_of(readings[number])
+            for number in range(low, high)
         ]
-        one = read_together(some, single)
+        one = read_together([readings[number] for number in range(low, high) if number in readings], single)
         sources += [(low, high)] if one else [(number, number + 1) for number in range(low, high)]
         readers += [one] if one else single
     return Readers(readers=readers, sources=sources, caches=_open_caches(context))
 
 
-def _reading(context: Context, number: int, leaf: Read, row_bytes: int) -> Reading:
+def _reading(context: Context, leaf: Read, number: int, first_id: int, row_bytes: int) -> Reading:
     return Reading(
         leaf=leaf,
         number=number,
-        first_id=int(context.sources.first_ids[number]),
+        first_id=first_id,
         cursor=context.cursor,
         seed=context.seed,
         reads_at_once=_reads_at_once(context, leaf),
@@ -138,14 +139,13 @@ def _read(context: Context, opened: Readers, begin: Begin) -> list[Stage]:
     if opened.in_order and threads > 1:
         plan = Stage("plan", "cpu", begin, is_reading=True)
         return [plan, Stage("read", "io", read, threads=threads, most=threads, is_reading=True)]
-    is_made = context.sources.access == {Access.LANES}
-    one = Stage("read", "cpu" if is_made else "io", begin, is_reading=True).then(read)
+    one = Stage("read", "cpu" if context.sources.access == {None} else "io", begin, is_reading=True).then(read)
     return [one if opened.in_order else replace(one, threads=threads, most=max(threads, _MOST_READS))]
 
 
 def _native_gather(context: Context, opened: Readers, begin: Begin, columns: Callable[[Any], Columned]) -> Stage | None:
     """One call for order and rows of whole steps, of short rows in memory; None where that cannot be."""
-    source, *others = [leaf.opened.source for leaf in context.sources.leaves]
+    source, *others = [leaf.opened.source for leaf in leaves(context.root)]
     is_short = not others and isinstance(source, StepSource) and source.gathers_steps
     if context.bad is not None or opened.caches or not is_short:
         return None
@@ -168,6 +168,6 @@ def _block_record_bytes(context: Context) -> int:
     sources, rows = context.sources, context.order.rows
     if not sources.links:
         return sources.record_bytes
-    pairs = zip(sources.leaves, sources.first_ids.tolist(), strict=False)
-    sizes = [leaf.opened.source.manifest.size_bytes for leaf, first_id in pairs if rows.block_rows_at(first_id) > 1]
+    pairs = zip(sources.origins, sources.first_ids.tolist(), strict=False)
+    sizes = [origin.size_bytes for origin, first_id in pairs if rows.block_rows_at(first_id) > 1]
     return sum(sizes) // max(1, sources.rows)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from penstock.lower.branch import Branch, together
 from penstock.lower.context import Context
-from penstock.plan.nodes import Concat, Mix, Node, Read, Zip
-from penstock.plan.tree import leaves
-from penstock.resolve.cut import LaneOutput
+from penstock.plan.nodes import Concat, LaneOutput, Mix, Node, Read, Zip
 from penstock.runtime.stage import Stage
 from penstock.stages.merge import MergeParts
 from penstock.stages.zip import ZipParts
@@ -18,17 +15,14 @@ from penstock.stages.zip import ZipParts
 
 def lower_read(node: Read, _: Sequence[Branch], context: Context) -> Branch:
     """A source. The first stages read all sources together (`reading`), so that none is added here."""
-    source: Any = node.opened.source
-    is_made = isinstance(source, LaneOutput)
-    return Branch(
-        sources=(context.source, context.source + 1),
-        spec=None if is_made else dict(source.spec),
-        limits=node.limits,
-        leaf=leaves(source.node)[0] if is_made else node,
-        leaf_of={},
-        widest=source.spec,
-        moved={},
-    )
+    spec, sources = node.opened.source.spec, (context.source, context.source + 1)
+    return Branch(sources=sources, spec=dict(spec), limits=node.limits, leaf=node, leaf_of={}, widest=spec, moved={})
+
+
+def lower_lane_output(node: LaneOutput, _: Sequence[Branch], context: Context) -> Branch:
+    """What a lane stage gives, which the first stages take as well; its columns are known once they come."""
+    leaf, sources = node.sources[0], (context.source, context.source + 1)
+    return Branch(sources=sources, spec=None, limits=leaf.limits, leaf=leaf, leaf_of={}, widest={}, moved={})
 
 
 def lower_order(_: Node, inputs: Sequence[Branch], __: Context) -> Branch:

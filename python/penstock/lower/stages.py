@@ -12,7 +12,7 @@ from penstock.lower.nodes import lower_node
 from penstock.lower.reading import Readers, open_readers, reading_stages, window_bytes
 from penstock.order.batches import BatchOrder
 from penstock.order.listed import ListedRows
-from penstock.resolve.cut import LaneOutput
+from penstock.plan.nodes import LaneOutput
 from penstock.resolve.ordering import Where
 from penstock.runtime.item_bytes import ColumnBytes
 from penstock.runtime.slots import Slots
@@ -28,9 +28,9 @@ def stages_of(context: Context) -> Stages:
     if context.is_tolerant and context.tolerance is not None and context.tolerance.substitutes:
         check_substitutes(context.root)
     feeds, below = dict[int, LaneFeed](), list[Stages]()
-    for number, leaf in enumerate(context.sources.leaves):
-        if isinstance(leaf.opened.source, LaneOutput):
-            feeds[number], stages = feed_of(leaf.opened.source, number, len(feeds), context, stages_of)
+    for number, origin in enumerate(context.sources.origins):
+        if isinstance(origin, LaneOutput):
+            feeds[number], stages = feed_of(origin, number, len(feeds), context, stages_of)
             below.append(stages)
     opened = open_readers(context, feeds)
     context = replace(context, read_as_one=opened.sources, caches=opened.of_nodes, bad=_bad_rows(context, opened))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from penstock.plan.node import Node
 
 if TYPE_CHECKING:
-    from penstock.plan.nodes import Read
+    from penstock.plan.nodes import Origin, Read
 
 _Kind = TypeVar("_Kind", bound=Node)
 
@@ -42,7 +42,12 @@ def _flow(root: Node) -> Iterator[Node]:
 
 def leaves(root: Node) -> tuple[Read, ...]:
     """The sources, in order."""
-    return tuple(cast("Read", node) for node in _flow(root) if not node.below)
+    return tuple(origin for origin in origins(root) if origin.row_effect != "counted")
+
+
+def origins(root: Node) -> tuple[Origin, ...]:
+    """All leaves, in order: the sources, and what lane stages give to a plan that was cut there."""
+    return tuple(cast("Origin", node) for node in _flow(root) if not node.below)
 
 
 def comes_once(root: Node) -> bool:

@@ -32,7 +32,7 @@ def check_order(root: Node) -> None:
 
 def _is_forward(node: Node) -> bool:
     """Whether some rows can only be read in one order."""
-    return any(leaf.opened.source.access is Access.FORWARD for leaf in leaves(node))
+    return any(leaf.access is Access.FORWARD for leaf in leaves(node))
 
 
 def _check_countable(node: Node) -> None:

@@ -36,6 +36,7 @@ from penstock.plan.nodes import (
     Concat,
     Every,
     Exclude,
+    LaneOutput,
     Mix,
     Node,
     Read,
@@ -46,7 +47,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.nodes.picked import PickedRows
 from penstock.plan.nodes.rows import RowChoice
-from penstock.plan.tree import find_where
+from penstock.plan.tree import find_where, lane_stage
 from penstock.plan.weights import quotas_of
 from penstock.resolve.groups import bucketed, in_tokens
 from penstock.source.protocol import Access
@@ -161,12 +162,13 @@ class Deal:
 # What verbs make of the rows below them
 
 
-def _read(node: Read, below: Below) -> Rows:
-    samples = node.opened.source.manifest.samples
-    if node.opened.source.access is not Access.LANES:
-        return Segments(((0, samples, 1),))
+def _read(node: Read, _: Below) -> ChosenRows:
+    return Segments(((0, node.samples, 1),))
+
+
+def _lanes(node: LaneOutput, below: Below) -> RowOrder:
     deal = below.deal
-    first_id, deal.next_id = deal.next_id, deal.next_id + samples
+    first_id, deal.next_id = deal.next_id, deal.next_id + node.samples
     return LaneRows(first_id=first_id, lanes=deal.lanes, rows_per_lane=deal.rows_per_lane)
 
 
@@ -197,7 +199,7 @@ def _mixed(node: Mix, below: Below) -> RowOrder:
             f"{nearest_batches(node.rows, size)} rows"
         )
     stop, rows = Stop.ROWS if node.rows is not None else Stop(node.stop), node.rows
-    if Access.LANES in below.of.access and rows is None:
+    if rows is None and lane_stage(node) is not None:
         stop, rows = Stop.ROWS, deal.lanes * LANE_ROWS
     quotas = tuple((step * deal.rows_per_lane, quotas_of(weights)) for step, weights in node.schedule)
     return Mixed(inputs=orders, first_ids=below.first_ids, quotas=quotas, stop=stop, rows=rows)
@@ -268,6 +270,7 @@ def _rows_left(node: RowChoice, below: Below) -> int:
 #: What each kind of verb makes of its inputs' rows, and those that derive from it. Of all others, rows come as those of their first input.
 ORDERS: dict[type[Node], Callable[[Any, Below], Rows]] = {
     Read: _read,
+    LaneOutput: _lanes,
     Concat: _joined,
     Mix: _mixed,
     Repeat: _repeated,

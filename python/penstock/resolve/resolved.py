@@ -18,12 +18,12 @@ from penstock.order.protocol import RowOrder
 from penstock.order.zipped import Link, Zipped
 from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.node import Known
-from penstock.plan.nodes import Mix, Node, Read, Shuffle
-from penstock.plan.tree import leaves
-from penstock.resolve.cut import lane_leaf
+from penstock.plan.nodes import Mix, Node, Origin, Read, Shuffle
+from penstock.plan.tree import leaves, origins
+from penstock.resolve.cut import cut
 from penstock.resolve.orders import Below, chosen_of_kind
 from penstock.source.manifest import digest_of
-from penstock.source.protocol import Access, AnySource, BlockSource
+from penstock.source.protocol import Access
 
 _Value = TypeVar("_Value")
 
@@ -45,7 +45,7 @@ class _Once(Generic[_Value]):
 class Resolved:
     """What follows from a node and all below it: found out when it is first asked for, of its inputs first, and then known to whoever resolves a plan that holds the node.
 
-    Ids are counted from the node's first source on. Of what lane stages give, each is one source, whose ids have room for as many rows as ever come.
+    Ids are counted from the node's first origin on. What a lane stage gives is one, whose ids have room for as many rows as ever come.
     """
 
     def __init__(self, node: Node) -> None:
@@ -70,22 +70,26 @@ class Resolved:
         return mixed_rows(node.quotas, rows, Stop(node.stop), None) if isinstance(node, Mix) else node.rows_of(rows)
 
     @property
-    def leaves(self) -> tuple[Read, ...]:
-        """The sources, lane stages among them."""
-        if self.node.row_effect == "counted":
-            return (lane_leaf(self.node),)
-        return tuple(leaf for one in self.inputs for leaf in one.leaves) or leaves(self.node)
+    def origins(self) -> tuple[Origin, ...]:
+        """Where rows come from: the sources, and what the topmost lane stages give."""
+        return origins(cut(self.node))
 
     @_Once
     def first_ids(self) -> Ids:
-        """The id of the first row of every source, and the end of all: see `order.protocol.RowOrder`."""
+        """The id of the first row of every origin, and the end of all: see `order.protocol.RowOrder`."""
         if self._is_like_input:
             return self.inputs[0].first_ids
-        return np.cumsum([0, *(leaf.opened.source.manifest.samples for leaf in self.leaves)], dtype=np.int64)
+        return np.cumsum([0, *(origin.samples for origin in self.origins)], dtype=np.int64)
+
+    @property
+    def numbered_sources(self) -> list[tuple[Read, int, int]]:
+        """The sources, without what lane stages give: each with its number among all origins, and the id of its first row."""
+        numbered = enumerate(zip(self.origins, self.first_ids[:-1].tolist(), strict=True))
+        return [(origin, number, first_id) for number, (origin, first_id) in numbered if isinstance(origin, Read)]
 
     @property
     def ids(self) -> int:
-        """How many ids its sources have."""
+        """How many ids its origins have."""
         return int(self.first_ids[-1])
 
     @property
@@ -98,9 +102,9 @@ class Resolved:
         """Rows that are worth reading together: what suits the source, or the least of what suits several that are read."""
         if self._is_like_input:
             return self.inputs[0].block_rows
-        sources = [leaf.opened.source for leaf in self.leaves]
-        read = [source for source in sources if source.access is not Access.MEMORY or len(source.manifest.shards)]
-        rows = list(map(block_rows_at_source, read or sources))
+        every = self.origins
+        read = [origin for origin in every if origin.access is not Access.MEMORY or origin.files]
+        rows = list(map(_block_rows, read or every))
         if self.is_zipped:  # files of a row each are read one by one there, whatever others like
             rows = [some for some in rows if some > 1] or rows
         return min(rows)
@@ -122,8 +126,7 @@ class Resolved:
         """The ids of its rows in their natural order; None where it has an order of its own."""
         if self.node.row_effect == "counted" or any(one.chosen is None for one in self.inputs):
             return None
-        is_lane_stage = not self.inputs and self.access == {Access.LANES}
-        return None if is_lane_stage else chosen_of_kind(self.node, Below(self, None))
+        return chosen_of_kind(self.node, Below(self, None))
 
     @property
     def natural(self) -> ChosenRows:
@@ -154,14 +157,14 @@ class Resolved:
         """An order of its rows, also of those that follow others. Beside blocks of these, files of a row each are still read one by one."""
         if not self.links:
             return rows
-        ranges = zip(self.leaves, pairwise(self.first_ids.tolist()), strict=True)
-        single = tuple(ids for leaf, ids in ranges if block_rows_at_source(leaf.opened.source) == 1)
+        ranges = zip(self.origins, pairwise(self.first_ids.tolist()), strict=True)
+        single = tuple(ids for origin, ids in ranges if _block_rows(origin) == 1)
         return Zipped(input=rows, links=self.links, single=single)
 
     @property
-    def access(self) -> set[Access]:
-        """How the rows of its sources are reached."""
-        return {leaf.opened.source.access for leaf in self.leaves}
+    def access(self) -> set[Access | None]:
+        """How the rows of its origins are reached; None for those that a lane stage makes."""
+        return {origin.access for origin in self.origins}
 
     @property
     def spec(self) -> Spec:
@@ -188,13 +191,13 @@ class Resolved:
     @property
     def digest(self) -> str:
         """32 hex digits that identify the data."""
-        digests = [leaf.opened.source.manifest.digest for leaf in leaves(self.node)]
+        digests = [leaf.digest for leaf in leaves(self.node)]
         return digests[0] if len(digests) == 1 else digest_of(" ".join(digests))
 
     def runs_of_order(self, first: int = 0) -> list[tuple[int, int]]:
         """Runs of sources [low, high) that together make all of each other's rows: what joins them and lies below is order alone. first: the number of its first source."""
         if self.is_order_alone:
-            return [(first, first + len(self.leaves))]
+            return [(first, first + len(self.origins))]
         found = list[tuple[int, int]]()
         for one in self.inputs:
             found += one.runs_of_order(found[-1][1] if found else first)
@@ -214,12 +217,11 @@ def resolve(root: Node) -> Resolved:
     return Resolved(root)
 
 
-def block_rows_at_source(source: AnySource) -> int:
-    """Rows of a source that are worth reading together."""
-    if isinstance(source, BlockSource) and source.block_rows is not None:
-        return source.block_rows
-    manifest = source.manifest
-    return default_block_rows(manifest.samples, manifest.size_bytes, len(manifest.shards))
+def _block_rows(origin: Origin) -> int:
+    """Rows that are worth reading together."""
+    if origin.block_rows is not None:
+        return origin.block_rows
+    return default_block_rows(origin.samples, origin.size_bytes, origin.files)
 
 
 def _moved(link: Link, by: int) -> Link:

@@ -8,32 +8,32 @@ import numpy as np
 
 from penstock.core.spec import Ids
 from penstock.order.zipped import Link, followed
-from penstock.plan.nodes import Read
+from penstock.plan.nodes import Origin
 
 
 class RowPlaces:
-    """Names rows by the place that their source's manifest gives them, such as "b.jsonl, record 2".
+    """Names rows by the place that their origin gives them, such as "b.jsonl, record 2".
 
     links: what follows rows (see `order.zipped`), and is named with them.
     """
 
-    def __init__(self, first_ids: Ids, leaves: Sequence[Read], links: tuple[Link, ...] = ()) -> None:
-        self._first_ids, self._leaves, self._links = first_ids, leaves, links
+    def __init__(self, first_ids: Ids, origins: Sequence[Origin], links: tuple[Link, ...] = ()) -> None:
+        self._first_ids, self._origins, self._links = first_ids, origins, links
 
     def __call__(self, row_id: int) -> str:
         """The place of a row."""
         ids, _ = followed(self._links, np.array([row_id], dtype=np.int64))
         return " with ".join(map(self._place, ids.tolist()))
 
-    def of(self, row_id: int) -> tuple[Read, int]:
-        """The source of a row, and its id there."""
-        source = int(np.searchsorted(self._first_ids, row_id, side="right")) - 1
-        return self._leaves[source], row_id - int(self._first_ids[source])
+    def of(self, row_id: int) -> tuple[Origin, int]:
+        """Where a row comes from, and its id there."""
+        number = int(np.searchsorted(self._first_ids, row_id, side="right")) - 1
+        return self._origins[number], row_id - int(self._first_ids[number])
 
     def own_id(self, row_id: int) -> int:
         """A row's id in its source."""
         return self.of(row_id)[1]
 
     def _place(self, row_id: int) -> str:
-        leaf, sample = self.of(row_id)
-        return leaf.opened.source.manifest.place(sample)
+        origin, sample = self.of(row_id)
+        return origin.place(sample)

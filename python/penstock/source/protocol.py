@@ -28,7 +28,6 @@ class Access(Enum):
         BLOCKS: `load` gives neighbouring rows.
         PARTS: as BLOCKS, and `pick` gives single rows.
         FORWARD: `load` is called for ascending rows only, which are shuffled within windows.
-        LANES: rows come out of a lane stage of the plan (see `stages.lanes`).
 
     Example:
         from penstock.source import Access
@@ -41,7 +40,6 @@ class Access(Enum):
     BLOCKS = auto()
     PARTS = auto()
     FORWARD = auto()
-    LANES = auto()
 
 
 class Resuming(Enum):

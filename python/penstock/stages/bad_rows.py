@@ -16,7 +16,7 @@ import numpy as np
 from penstock.core.errors import DataError
 from penstock.core.rows import take_rows
 from penstock.core.spec import Columns, Ids, Spans
-from penstock.plan.nodes import Read
+from penstock.plan.nodes import Origin
 from penstock.resolve.row_places import RowPlaces
 from penstock.runtime.stage import Columned, Item, Loaded, Part, Planned, SourceRows
 from penstock.stages.read.null_rows import NullRows
@@ -36,9 +36,9 @@ Fill = Callable[[Columned, Ids, int], None]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BadRow:
-    """A row that could not be made. leaf, sample: its source, and its id there. step: None where it belongs to none yet."""
+    """A row that could not be made. origin, sample: where it comes from, and its id there. step: None where it belongs to none yet."""
 
-    leaf: Read
+    origin: Origin
     sample: int
     where: str
     found: str
@@ -133,10 +133,10 @@ class BadRows:
         return bad
 
     def _named(self, item: Item, place: int, row_id: int, error: DataError) -> BadRow:
-        leaf, sample = self._places.of(row_id)
+        origin, sample = self._places.of(row_id)
         draws = item.find_draws()
         return BadRow(
-            leaf=leaf,
+            origin=origin,
             sample=sample,
             where=error.where or self._places(row_id),
             found=error.found or str(error),

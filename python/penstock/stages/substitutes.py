@@ -17,7 +17,7 @@ from penstock.order.cursor import Work
 from penstock.order.protocol import RowOrder
 from penstock.order.substitutes import substitute
 from penstock.plan.nodes import Node
-from penstock.plan.tree import flow, leaves
+from penstock.plan.tree import flow, lane_stage, leaves
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Columned, Part, Stage
@@ -140,14 +140,13 @@ class Substitutes:
 
 def check_substitutes(root: Node) -> None:
     """PlanError for a plan, up to its topmost lane stages, in which no row can take the place of another."""
-    sources = [leaf.opened.source for leaf in leaves(root)]
-    if any(source.access is Access.FORWARD for source in sources):
+    if any(leaf.access is Access.FORWARD for leaf in leaves(root)):
         raise PlanError(
             "on_error='substitute': this source is drawn in one order, so that no other row can take the place of a bad one; let "
             "from_iterable(…, spool=True) keep the rows"
         )
     above = [node.verb for node in flow(root) if node.may_fail and node.below]
-    if above and any(source.access is Access.LANES for source in sources):
+    if above and lane_stage(root) is not None:
         raise PlanError(
             f"on_error='substitute': {above[0]} comes after what gives rows by what the data says (filter by a function, flat_map, pack), and rows there "
             f"have none to take their places; write {above[0]} before it, or choose on_error='skip'"

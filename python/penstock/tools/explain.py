@@ -102,10 +102,7 @@ def explain_figures(root: Node) -> dict[str, Any]:
     lowered = lower(root, open_deliver("numpy", None), some_rank(root, None), is_described=True)
     order, shape = lowered.order, lowered.order.rows.shape
     return {
-        "sources": [
-            {"where": leaf.where, "format": leaf.format, "samples": leaf.opened.source.manifest.samples}
-            for leaf in leaves(root)
-        ],
+        "sources": [{"where": leaf.where, "format": leaf.format, "samples": leaf.samples} for leaf in leaves(root)],
         "plan": [node.verb for node in flow(root)],
         "runs": [node.verb for node in flow(runs)],
         "changed": [str(change) for change in changes],

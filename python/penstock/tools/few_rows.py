@@ -54,9 +54,7 @@ class FewRows:
         plan = root if self._is_batched else Batch(input=root, size=1, lanes=1, steps=steps)
         where = Where(rank=0, world_size=1, cpus=usable_cpus())
         self._lowered = lower(plan, ToNumpy(), where, memory_bytes=default_memory(1))
-        self._comes_in_order = staged is not None or any(
-            leaf.opened.source.access is Access.FORWARD for leaf in leaves(root)
-        )
+        self._comes_in_order = staged is not None or any(leaf.access is Access.FORWARD for leaf in leaves(root))
         self._run: Run | None = None
         self._end: int | None = None  # of epoch 0, in rows of what the one lane is fed with
         if staged is not None and not self._is_batched and self._rows is None and _are_chain(self._lowered.lanes.feeds):

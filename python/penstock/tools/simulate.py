@@ -172,18 +172,16 @@ class _Machine:
         self._store = _Noted()
         self._cached = None if cache is None else CachedStorage(self._store, cache)
         noted = self._noted(root)
-        self._ids = resolve(noted).ids
+        resolved = resolve(noted)
+        self._ids = resolved.ids
         deliver = open_deliver("numpy", None)
         self._ranks = [lower(noted, deliver, where, memory_bytes=sys.maxsize, is_described=True) for where in wheres]
         order, world_size = self._ranks[0].order, wheres[0].world_size
         first, last = (order.share(where.rank, world_size) for where in (wheres[0], wheres[-1]))
-        manifests = [leaf.opened.source.manifest for leaf in leaves(noted)]
-        self._upcoming = [
-            Upcoming(order, manifest, (first[0], last[1]), first_id)
-            for manifest, first_id in zip(manifests, resolve(noted).first_ids.tolist(), strict=False)
-        ]
+        read = [(leaf.opened.source.manifest, first_id) for leaf, _, first_id in resolved.numbered_sources]
+        self._upcoming = [Upcoming(order, manifest, (first[0], last[1]), first_id) for manifest, first_id in read]
         if self._cached is not None:
-            for manifest, upcoming in zip(manifests, self._upcoming, strict=True):
+            for (manifest, _), upcoming in zip(read, self._upcoming, strict=True):
                 self._cached.expect(manifest.stored, upcoming)
 
     def _noted(self, node: Node) -> Node:

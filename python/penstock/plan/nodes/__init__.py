@@ -6,6 +6,7 @@ Leaves hold what was opened; every other node has `input`, or `inputs`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from penstock.plan.node import Node as Node
 from penstock.plan.nodes.batches import Batch as Batch
@@ -29,6 +30,7 @@ from penstock.plan.nodes.joins import classes_of as classes_of
 from penstock.plan.nodes.lanes import FilterFunction as FilterFunction
 from penstock.plan.nodes.lanes import FlatMap as FlatMap
 from penstock.plan.nodes.lanes import LaneNode as LaneNode
+from penstock.plan.nodes.lanes import LaneOutput as LaneOutput
 from penstock.plan.nodes.lanes import Pack as Pack
 from penstock.plan.nodes.lanes import SkipBad as SkipBad
 from penstock.plan.nodes.picked import Balance as Balance
@@ -49,6 +51,9 @@ from penstock.plan.nodes.sources import Opened as Opened
 from penstock.plan.nodes.sources import Read as Read
 from penstock.plan.nodes.words import describe as describe
 from penstock.plan.nodes.words import digest as digest
+
+#: A leaf of a plan: where rows come from.
+Origin: TypeAlias = Read | LaneOutput
 
 
 def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.core.errors import PlanError
 from penstock.core.given import hold_as_int, is_whole
 from penstock.core.packing import Packing
 from penstock.core.quoted import quoted
+from penstock.core.spec import Spec
 from penstock.plan.columns import check_names, spec_of
-from penstock.plan.node import Verb
+from penstock.plan.node import Node, Verb
 from penstock.plan.nodes.functions import FunctionVerb
 from penstock.plan.nodes.rows import Shard
+from penstock.plan.nodes.sources import Read
 from penstock.plan.nodes.words import LATER, said_of
-from penstock.plan.tree import find, find_where, is_column_unknown
+from penstock.plan.tree import find, find_where, is_column_unknown, leaves
 
 #: A function of `flat_map` gets no more rows together, of each lane: all of them are read before it begins.
 _MOST_TOGETHER = 1 << 20
@@ -107,3 +109,54 @@ class SkipBad(LaneNode):
     """The rows that could be made: a Loader that leaves out bad rows puts it into its plan (see `plan.skipping`)."""
 
     verb: str = "skip bad rows"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LaneOutput(Node):
+    """What a lane stage gives: a leaf of the plan above it, once that was cut (see `resolve.cut`). It answers what is asked of a `Read`.
+
+    node: the stage, with all that is below. samples: how many ids its rows take, and lane_rows: those of each lane, of which as many rows as ever come have one.
+    """
+
+    node: Node
+    samples: int
+    lane_rows: int
+    verb: str = "lanes"
+
+    row_effect = "counted"
+    column_effect = "unknown"
+
+    access: ClassVar[None] = None
+    block_rows: ClassVar[int] = 1
+    files: ClassVar[int] = 0
+    #: What quarantines have from the first for the data of all such rows.
+    digest: ClassVar[str] = "c1826ca25e439ca89a9d5aaf3050afb4"
+
+    @property
+    def sources(self) -> tuple[Read, ...]:
+        """Those below the stage."""
+        return leaves(self.node)
+
+    @property
+    def where(self) -> str:
+        """The stage's verb, which stands for a place."""
+        return self.node.verb
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all its rows, if each were as long as those below are in the mean."""
+        mean_bytes = sum(one.size_bytes for one in self.sources) // max(1, sum(one.samples for one in self.sources))
+        return mean_bytes * self.samples
+
+    def place(self, sample: int) -> str:
+        """Where a row comes from, for messages."""
+        lane, row = divmod(sample, self.lane_rows)
+        return f"{self.where}: row {row:,} of lane {lane}"
+
+    def file_of(self, sample: int) -> tuple[None, None]:
+        """None, for the file and the row's number there: rows that were made lie in no file."""
+        return None, None
+
+    def spec_of_inputs(self, below: Sequence[Spec]) -> Spec:
+        """No field of a source comes through."""
+        return {}

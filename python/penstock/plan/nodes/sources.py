@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from penstock.core.byte_ranges import ByteRanges
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.spec import Spec
 from penstock.plan.node import Known, Node
-from penstock.source.protocol import AnySource
+from penstock.source.protocol import Access, AnySource, BlockSource
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,9 +38,52 @@ class Read(Node):
 
     may_fail = True
 
+    @property
+    def samples(self) -> int:
+        """How many rows the source has."""
+        return self.opened.source.manifest.samples
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all of them."""
+        return self.opened.source.manifest.size_bytes
+
+    @property
+    def files(self) -> int:
+        """In how many files they lie."""
+        return len(self.opened.source.manifest.shards)
+
+    @property
+    def access(self) -> Access:
+        """How they are reached."""
+        return self.opened.source.access
+
+    @property
+    def block_rows(self) -> int | None:
+        """Rows that are worth reading together, where the source says so itself."""
+        source = self.opened.source
+        return source.block_rows if isinstance(source, BlockSource) else None
+
+    @property
+    def digest(self) -> str:
+        """32 hex digits that identify the data."""
+        return self.opened.source.manifest.digest
+
+    def place(self, sample: int) -> str:
+        """Where a row lies, for messages."""
+        return self.opened.source.manifest.place(sample)
+
+    def file_of(self, sample: int) -> tuple[str | None, int | None]:
+        """The file of a row, and the row's number there; None for both where there are no files."""
+        manifest = self.opened.source.manifest
+        if not self.files:
+            return None, None
+        shard = int(manifest.shard_of(np.array([sample]))[0])
+        return manifest.shards.path(shard), sample - int(manifest.first_sample[shard])
+
     def rows_of(self, below: Sequence[int]) -> int:
         """Those of the source."""
-        return self.opened.source.manifest.samples
+        return self.samples
 
     def spec_of_inputs(self, below: Sequence[Spec]) -> Spec:
         """The fields of the source."""

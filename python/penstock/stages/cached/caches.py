@@ -14,7 +14,7 @@ from penstock.core.spec import Ids
 from penstock.derived.row_cache.disk import DiskRowCache
 from penstock.derived.row_cache.rows import RowCache
 from penstock.order.zipped import Link
-from penstock.plan.nodes import Cache, Node, Read
+from penstock.plan.nodes import Cache, Node
 from penstock.plan.tree import inputs_of
 from penstock.runtime.free_memory import free_memory
 from penstock.stages.cached.key import about, cache_key
@@ -58,8 +58,7 @@ def caches_of(
     def go(node: Node) -> None:
         nonlocal met
         first = met
-        if isinstance(node, Read):
-            met += 1
+        met += not node.below
         for below in inputs_of(node):
             go(below)
         if not isinstance(node, Cache):

@@ -9,7 +9,7 @@ at each of these stages (`resolve.cut`), and every lane runs through it at its o
                         │ Columned
     stage               filter(f)     a pure function of neighbouring rows of a lane (`stages`), fed by `feeder`
                         │ LaneItem
-    above     LaneOutput → batch      a source whose rows are numbered lane by lane (`reader`), and wait in `made_rows` until they are taken
+    above     LaneOutput → batch      a leaf whose rows are numbered lane by lane (`reader`), and wait in `made_rows` until they are taken
 
 `feed` joins the three, and finds out which row an error belongs to (`again`); `feeds` are all of a plan, at a step.
 
