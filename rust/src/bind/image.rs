@@ -69,7 +69,7 @@ fn arguments(from: &Bound<'_, PyDict>) -> PyResult<Arguments> {
             Argument::Pair(first, second)
         } else if let Ok(table) = value.cast::<PyBytes>() {
             let table = table.as_bytes().try_into();
-            Argument::Table(table.map_err(|_| PyValueError::new_err("a table needs 256 bytes"))?)
+            Argument::Table(Box::new(table.map_err(|_| PyValueError::new_err("a table needs 256 bytes"))?))
         } else {
             Argument::Text(value.extract()?)
         };

@@ -65,7 +65,7 @@ pub enum Argument {
     /// A word.
     Text(String),
     /// A byte for every byte.
-    Table([u8; 256]),
+    Table(Box<[u8; 256]>),
 }
 
 /// The arguments of an operation by their names; what is None in Python is not there.
@@ -92,7 +92,7 @@ impl Arguments {
 
     /// A byte for every byte.
     pub fn table(&self, name: &str) -> Result<[u8; 256], String> {
-        if let Some(Argument::Table(table)) = self.0.get(name) { Ok(*table) } else { self.wrong(name, "256 bytes") }
+        if let Some(Argument::Table(table)) = self.0.get(name) { Ok(**table) } else { self.wrong(name, "256 bytes") }
     }
 
     /// Rows and columns.
