@@ -86,7 +86,8 @@ def test_two_spawned_processes_of_lightning(tmp_path: Path) -> None:
         assert seen(tmp_path / "penstock", rank) == seen(tmp_path / "torch", rank)
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.long
+@pytest.mark.parametrize("ranks", [1, 2])
 def test_accelerate(tmp_path: Path, ranks: int) -> None:
     pytest.importorskip("accelerate", reason="Accelerate is not installed")
     for loader in ("torch", "penstock"):

@@ -126,6 +126,7 @@ def test_several_loaders_of_which_the_shorter_one_begins_anew(one_process: Path)
     assert_goes_on(one_process, "several", (3, 8))
 
 
+@pytest.mark.long
 def test_two_processes(tmp_path: Path) -> None:
     """The loaders are made before Lightning makes the process group, and in a DataModule."""
     loaders, module = {"devices": 2, "strategy": "ddp"}, {"devices": 2, "strategy": "ddp", "given": "module"}
