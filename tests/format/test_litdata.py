@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from PIL import Image
 import penstock as ps
 from penstock.batch.stack import materialize
 from penstock.core.limits import Limits
+from support.alone import alone
 from support.damage import load_all
 from support.tfrecords import listed
 from support.tries import tries
@@ -209,6 +211,22 @@ def test_packed_chunks_that_are_damaged(name: str, tmp_path: Path) -> None:
         with pytest.raises(ps.PenstockError, match=r"chunk-0-0\."):
             ps.read(str(folder))
     assert list(Path(os.environ["XDG_CACHE_HOME"]).rglob("*.tmp")) == []
+
+
+def most_addresses() -> int:
+    """The most KiB of addresses that this process had so far."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmPeak"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the most addresses are told on Linux")
+@alone
+def test_an_item_takes_addresses_by_its_size_and_not_by_the_limit() -> None:
+    # A gigabyte was asked for with every item, and the allocator kept them: no process that had read some dozens could fork any more.
+    load_all(ps.read(str(GOLDEN / "items")))
+    before = most_addresses()
+    load_all(ps.read(str(GOLDEN / "packed-sample")))
+    assert most_addresses() - before < 300 << 10
 
 
 @pytest.mark.parametrize("name", PACKED)

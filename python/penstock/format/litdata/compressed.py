@@ -17,6 +17,7 @@ from penstock.derived.decompressed_shards import beyond
 
 _MAGIC = b"LDFZ01\0\0"
 _PREFIX = struct.Struct("<8sHHIII")
+_STEP_BYTES = 1 << 20
 _FRAME = np.dtype([("first", "<u4"), ("items", "<u4"), ("offset", "<u8"), ("packed", "<u4"), ("unpacked", "<u4")])
 
 
@@ -75,9 +76,13 @@ def unpack_items(packed: Bytes, limits: Limits) -> Iterator[bytes]:
 
 
 def _inflate(packed: Bytes, most: int) -> bytes:
-    """What zstd unpacks, cut one byte above `most`."""
+    """What zstd unpacks, cut one byte above `most`. It is asked for in steps, since Arrow takes memory for all that it is asked for."""
+    parts, left = list[bytes](), most + 1
     with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(packed)), "zstd") as stream:
-        return bytes(stream.read(most + 1))
+        while left and (part := stream.read(min(left, _STEP_BYTES))):
+            parts.append(part)
+            left -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _table(edges: Ids) -> bytes:
