@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::example::element::Dtype;
-use penstock_core::example::infer::infer;
-use penstock_core::example::{Column, Parser, Records, Target};
+use penstock_core::records::example::element::Dtype;
+use penstock_core::records::example::infer::infer;
+use penstock_core::records::example::{Column, Parser, Records, Target};
 
 fuzz_target!(|data: &[u8]| {
     let frame = [&(data.len() as u64).to_le_bytes()[..], &[0; 4], data, &[0; 4]].concat();

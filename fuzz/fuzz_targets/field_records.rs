@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::fields::{Rows, copy, elements, split};
+use penstock_core::records::fields::{Rows, copy, elements, split};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, record)) = data.split_first() else { return };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::http::chunks::{Chunks, Malformed};
+use penstock_core::io::http::chunks::{Chunks, Malformed};
 
 fn body(data: &[u8], step: usize) -> Result<(Vec<u8>, bool), Malformed> {
     let (mut chunks, mut body) = (Chunks::default(), Vec::new());

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::http::head::{Head, request};
+use penstock_core::io::http::head::{Head, request};
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(Some(head)) = Head::parse(data) {

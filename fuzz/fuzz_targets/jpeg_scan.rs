@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::geometry::Rect;
+use penstock_core::core::geometry::Rect;
 use penstock_core::jpeg::{DecodeOptions, Decoder, EntryPoints, Header, JpegError};
 
 fn decode(data: &[u8], header: &Header, region: Rect, options: &DecodeOptions) -> Result<Vec<u8>, JpegError> {

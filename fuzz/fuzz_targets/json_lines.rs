@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::example::element::Dtype;
-use penstock_core::example::{Filled, Records};
-use penstock_core::json::{Column, Parser, Target};
+use penstock_core::records::example::element::Dtype;
+use penstock_core::records::example::{Filled, Records};
+use penstock_core::records::json::{Column, Parser, Target};
 
 fn column(path: &[&str], target: Target) -> Column {
     let path = path.iter().map(|&key| key.to_owned()).collect();

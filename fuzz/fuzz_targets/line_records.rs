@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::framing::lines::{Blank, Style, index_bytes};
+use penstock_core::records::framing::lines::{Blank, Style, index_bytes};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, data)) = data.split_first() else { return };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::framing::{Progress, lmdb};
+use penstock_core::records::framing::{Progress, lmdb};
 
 fuzz_target!(|data: &[u8]| {
     let read = |at: u64, out: &mut [u8]| {

@@ -3,10 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::parquet::footer::Footer;
-use penstock_core::parquet::page_header::Page;
-use penstock_core::parquet::page_index::{Bounds, Pages};
-use penstock_core::parquet::rewrite::Part;
+use penstock_core::records::parquet::footer::Footer;
+use penstock_core::records::parquet::page_header::Page;
+use penstock_core::records::parquet::page_index::{Bounds, Pages};
+use penstock_core::records::parquet::rewrite::Part;
 
 fuzz_target!(|data: &[u8]| {
     let names: Vec<Vec<String>> = ["id", "text", "list", "box"]

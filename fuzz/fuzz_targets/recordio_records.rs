@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::framing::{parts, recordio};
+use penstock_core::records::framing::{parts, recordio};
 
 fuzz_target!(|data: &[u8]| {
     let mut lengths = Vec::new();

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::framing::pieces::{Framed, whole_records};
+use penstock_core::records::framing::pieces::{Framed, whole_records};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, data)) = data.split_first() else { return };

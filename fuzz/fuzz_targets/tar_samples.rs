@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::columns::Records;
-use penstock_core::example::element::Dtype;
-use penstock_core::framing::Progress;
-use penstock_core::tar::parse::{Column, Parser, Target, members};
-use penstock_core::tar::{index, npy};
+use penstock_core::core::columns::Records;
+use penstock_core::records::example::element::Dtype;
+use penstock_core::records::framing::Progress;
+use penstock_core::records::tar::parse::{Column, Parser, Target, members};
+use penstock_core::records::tar::{index, npy};
 
 fuzz_target!(|data: &[u8]| {
     try_all(data);

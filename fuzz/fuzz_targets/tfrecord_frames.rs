@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::framing::{tfrecord, unpack};
+use penstock_core::records::framing::{tfrecord, unpack};
 
 fuzz_target!(|data: &[u8]| {
     let mut total = 0;

@@ -9,7 +9,7 @@
 use std::io::Write;
 use std::time::Instant;
 
-use penstock_core::geometry::Rect;
+use penstock_core::core::geometry::Rect;
 use penstock_core::jpeg::{DecodeOptions, Decoder, EntryPoints, Header, JpegError};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -5,10 +5,10 @@
 
 use std::time::Instant;
 
-use penstock_core::crc32c::masked;
-use penstock_core::example::element::Dtype;
-use penstock_core::example::{Column, Parser, Records, Target};
-use penstock_core::keys::Rng;
+use penstock_core::core::crc32c::masked;
+use penstock_core::core::keys::Rng;
+use penstock_core::records::example::element::Dtype;
+use penstock_core::records::example::{Column, Parser, Records, Target};
 
 const BATCH: usize = 1024;
 
@@ -97,7 +97,7 @@ fn cpu_ns() -> Option<u64> {
 
 fn measure(what: &str, verify: bool, threads: usize, buffers: &[&[u8]], columns: &[Vec<i64>; 3]) {
     let parser = parser(verify);
-    let pool = penstock_core::pool::shared(threads).expect("threads");
+    let pool = penstock_core::core::pool::shared(threads).expect("threads");
     let pool = (threads > 1).then_some(&*pool);
     let mut outs = [vec![0; BATCH * 128], vec![0; BATCH * 128], vec![0; BATCH * 8]];
     let rows = columns[0].len();

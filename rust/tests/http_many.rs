@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use penstock_core::http::{Job, Landing, Outcome, Part, Place, Runner};
+use penstock_core::io::http::{Job, Landing, Outcome, Part, Place, Runner};
 
 const REQUESTS: usize = 200;
 const SIZE: usize = 600 << 10;

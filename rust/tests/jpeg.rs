@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use penstock_core::geometry::Rect;
+use penstock_core::core::geometry::Rect;
 use penstock_core::jpeg::{DecodeOptions, Decoder, EntryPoints, Header, JpegError};
 
 fn directory() -> PathBuf {

@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use penstock_core::geometry::Rect;
+use penstock_core::core::geometry::Rect;
+use penstock_core::core::keys::Rng;
 use penstock_core::image::emit::Format;
 use penstock_core::image::filter::{Filter, Scaling};
 use penstock_core::image::limits::Limits;
@@ -13,7 +14,6 @@ use penstock_core::image::ops::{Fit, Op, Ops, RandomHorizontalFlip, RandomResize
 use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
 use penstock_core::jpeg::{DecodeOptions, Decoder, EntryPoints, Header};
-use penstock_core::keys::Rng;
 
 /// The golden images that our decoder reads.
 fn images() -> Vec<(PathBuf, Vec<u8>, Header)> {

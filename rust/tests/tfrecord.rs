@@ -1,10 +1,10 @@
 //! TFRecord frames and Examples under damage: errors, never panics; and the promise of the first failing row.
 
-use penstock_core::crc32c::masked;
-use penstock_core::example::element::Dtype;
-use penstock_core::example::infer::infer;
-use penstock_core::example::{Column, Filled, Parser, Records, Target};
-use penstock_core::framing::{Trouble, tfrecord};
+use penstock_core::core::crc32c::masked;
+use penstock_core::records::example::element::Dtype;
+use penstock_core::records::example::infer::infer;
+use penstock_core::records::example::{Column, Filled, Parser, Records, Target};
+use penstock_core::records::framing::{Trouble, tfrecord};
 use proptest::prelude::*;
 
 fn block(field: u8, content: &[u8]) -> Vec<u8> {
@@ -68,7 +68,7 @@ fn the_first_failing_row_is_told_whatever_the_threads() {
     let records = Records { buffers: &buffers, which: &which, offset: &offset, length: &length };
     let parser = parser(Target::Fixed { dtype: Dtype::Int64, values: 1 });
     for threads in [1, 2, 7] {
-        let pool = penstock_core::pool::shared(threads).unwrap();
+        let pool = penstock_core::core::pool::shared(threads).unwrap();
         let mut out = vec![0; 8 * which.len()];
         let failure = parser.parse(records, vec![&mut out], Some(&pool)).unwrap_err();
         assert_eq!(failure.row, 1_110);

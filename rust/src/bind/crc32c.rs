@@ -4,7 +4,7 @@ use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use super::{Bytes, Ids, kernel_pool, misuse};
-use crate::crc32c;
+use crate::core::crc32c;
 
 /// The CRC-32C of each part of `data`: `length[i]` bytes from `begin[i]`.
 #[pyfunction]

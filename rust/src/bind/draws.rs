@@ -4,7 +4,7 @@ use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 
 use super::{Ids, detach_for, misuse};
-use crate::draws;
+use crate::core::draws;
 
 type Keys<'py> = PyReadonlyArray1<'py, u64>;
 

@@ -8,8 +8,8 @@ use rayon::prelude::*;
 
 use super::watched::watched;
 use super::{Bytes, Ids, kernel_pool};
+use crate::core::{crc32c, gather};
 use crate::jpeg::{EntryPoints, Header};
-use crate::{crc32c, gather};
 
 /// Where each sample's entry points begin and how long they are (0: none), the CRC-32C of its record, and all bytes.
 pub type Columns<'py> = (Ids<'py>, Ids<'py>, PyReadonlyArray1<'py, u32>, Bytes<'py>);

@@ -3,9 +3,9 @@
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use super::trouble::row_error;
+use super::errors::row_error;
 use super::{Bytes, Ids, Out, check_spans, kernel_pool, misuse, slices};
-use crate::fields::{self, Rows};
+use crate::records::fields::{self, Rows};
 
 type Array<'py> = Bound<'py, PyArray1<i64>>;
 

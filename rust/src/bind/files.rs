@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 
 use super::watched::watched;
 use super::{Bytes, Ids, Out, io_pool, misuse};
-use crate::files::{self, Entry, FileError, Range};
-use crate::walk;
+use crate::io::files::{self, Entry, FileError, Range};
+use crate::io::folders;
 
 /// Paths as the two buffers of an Arrow large_string array, sizes in bytes, and the stamps, three numbers a file.
 type Listing<'py> =
@@ -29,7 +29,7 @@ pub fn to_python(error: FileError) -> PyErr {
 #[pyfunction]
 fn walk_files<'py>(py: Python<'py>, root: &str, threads: usize) -> PyResult<Listing<'py>> {
     let pool = io_pool(threads)?;
-    let entries = watched(py, &pool, |stopped| walk::walk(Path::new(root), stopped))?.map_err(to_python)?;
+    let entries = watched(py, &pool, |stopped| folders::walk(Path::new(root), stopped))?.map_err(to_python)?;
     Ok(listing(py, &entries))
 }
 

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
 use super::{Bytes, Ids, Out, check_spans, kernel_pool, misuse, slices};
-use crate::gather;
+use crate::core::gather;
 
 /// Copies rows of `row_bytes` bytes, picked by number, into `out`.
 #[pyfunction]

@@ -8,7 +8,7 @@ use numpy::{PyArray1, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use super::{Ids, misuse};
-use crate::http::{Job, Landing, Outcome, Part, Place, Runner};
+use crate::io::http::{Job, Landing, Outcome, Part, Place, Runner};
 
 /// Memory that the responses to several requests are written to; see `http::Landing`.
 #[pyclass(frozen)]

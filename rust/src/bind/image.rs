@@ -10,16 +10,16 @@ use pyo3::types::{PyBool, PyBytes, PyDict};
 use super::entry_points::{Columns, Index};
 use super::watched::watched;
 use super::{Bytes, Ids, kernel_pool};
-use crate::gather;
+use crate::core::gather;
 use crate::image::batch::{self, How, RowFault};
 use crate::image::decode::Counts;
 use crate::image::emit::{Dtype, Format, Layout};
 use crate::image::fault::Fault;
 use crate::image::limits::Limits;
 use crate::image::mode::Mode;
+use crate::image::one_image;
 use crate::image::ops::{self, Argument, Arguments, Op};
 use crate::image::program::{Image, Program};
-use crate::image::single;
 
 /// A compiled chain of ops for the images of a column; made once, used from any thread.
 #[pyclass(frozen)]
@@ -150,13 +150,13 @@ impl ImageProgram {
 
     /// The (height, width) of the result for an encoded image.
     fn size_of(&self, py: Python<'_>, data: &[u8]) -> PyResult<(u32, u32)> {
-        let size = py.detach(|| single::size_after(&self.0, data)).map_err(value_error)?;
+        let size = py.detach(|| one_image::size_after(&self.0, data)).map_err(value_error)?;
         Ok((size.1, size.0))
     }
 
     /// The (height, width) of the result for pixels of the given height and width.
     fn size_from(&self, height: u32, width: u32) -> PyResult<(u32, u32)> {
-        let size = single::size_from(&self.0, (width, height)).map_err(value_error)?;
+        let size = one_image::size_from(&self.0, (width, height)).map_err(value_error)?;
         Ok((size.1, size.0))
     }
 
@@ -177,7 +177,7 @@ impl ImageProgram {
         let (buffers, which, offset, length) = spans(&buffers, [&which, &offset, &length], samples.len())?;
         let size = |row: usize| {
             let data = gather::span(&buffers, which[row], offset[row], length[row])?;
-            single::size_at_start(&self.0, data).ok()
+            one_image::size_at_start(&self.0, data).ok()
         };
         let sizes = py.detach(|| {
             let of_row = |row: usize| match size(row) {
@@ -275,13 +275,13 @@ impl ImageProgram {
 #[pyfunction]
 #[pyo3(signature = (data, apply_exif=false))]
 pub fn image_info(data: &[u8], apply_exif: bool) -> PyResult<(u32, u32, &'static str)> {
-    single::info(data, apply_exif).map_err(value_error)
+    one_image::info(data, apply_exif).map_err(value_error)
 }
 
 /// The mode that holds an encoded image unchanged, from its header.
 #[pyfunction]
 pub fn image_mode(data: &[u8]) -> PyResult<&'static str> {
-    single::mode(data).map(Mode::name).map_err(value_error)
+    one_image::mode(data).map(Mode::name).map_err(value_error)
 }
 
 /// The image as an array of (height, width, 3) uint8.
@@ -294,7 +294,7 @@ pub fn decode_image<'py>(
     limits: (u64, u64, u64),
 ) -> PyResult<Bound<'py, PyArray3<u8>>> {
     let (size, pixels) =
-        py.detach(|| single::decode(data, Mode::Rgb, apply_exif, limited(limits))).map_err(value_error)?;
+        py.detach(|| one_image::decode(data, Mode::Rgb, apply_exif, limited(limits))).map_err(value_error)?;
     PyArray1::from_vec(py, pixels).reshape([size.1 as usize, size.0 as usize, 3])
 }
 

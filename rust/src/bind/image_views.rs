@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use super::image::{ImageProgram, row_error, spans};
 use super::watched::watched;
 use super::{Bytes, Ids, kernel_pool, misuse};
-use crate::gather;
+use crate::core::gather;
 use crate::image::batch::{self, How};
 use crate::image::decode::Counts;
 use crate::image::fault::Fault;

@@ -6,9 +6,9 @@ use rayon::ThreadPool;
 
 use super::columns::parse_records;
 use super::{Bytes, Ids, Out, misuse};
-use crate::columns::Records;
-use crate::example::element::Dtype;
-use crate::json::{Column, Parser, Target};
+use crate::core::columns::Records;
+use crate::records::example::element::Dtype;
+use crate::records::json::{Column, Parser, Target};
 
 /// Makes columns of JSON lines; immutable, for any number of threads at once.
 #[pyclass(frozen, name = "JsonParser", module = "penstock._core")]

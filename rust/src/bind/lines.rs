@@ -1,15 +1,15 @@
-//! Bindings of `framing::lines` and `lines`.
+//! Bindings of `framing::lines` and `line_text`.
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use super::listed::{listed, listed_error};
+use super::errors::row_error;
+use super::file_lists::{listed, listed_error};
 use super::progress::WorkProgress;
-use super::trouble::row_error;
 use super::{Bytes, Ids, check_spans, misuse, slices};
-use crate::example::Records;
-use crate::framing::lines::{Blank, Style, index_files};
-use crate::lines;
+use crate::records::example::Records;
+use crate::records::framing::lines::{Blank, Style, index_files};
+use crate::records::line_text;
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 
@@ -59,7 +59,7 @@ fn line_texts<'py>(
     let (which, offset, length) = (which.as_slice()?, offset.as_slice()?, length.as_slice()?);
     check_spans(which, offset, length)?;
     let records = Records { buffers: &buffers, which, offset, length };
-    let texts = py.detach(|| lines::texts(records)).map_err(|failure| row_error(py, failure))?;
+    let texts = py.detach(|| line_text::texts(records)).map_err(|failure| row_error(py, failure))?;
     Ok((texts.data.into_pyarray(py), texts.offsets.into_pyarray(py)))
 }
 

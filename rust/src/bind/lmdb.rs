@@ -7,10 +7,10 @@ use std::path::Path;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
+use super::errors::file_error;
 use super::progress::WorkProgress;
-use super::trouble::file_error;
-use crate::framing::{Trouble, lmdb};
-use crate::listed::open_regular;
+use crate::io::stat::open_regular;
+use crate::records::framing::{Trouble, lmdb};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 type Found<'py> = (Array<'py, u8>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);

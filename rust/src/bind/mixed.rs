@@ -9,7 +9,7 @@ use super::order::{check, ids, whole_steps};
 use super::{Ids, detach_for, kernel_pool, misuse};
 use crate::order::epochs::{Run, Sizes};
 use crate::order::mixed::{Asked, Input, Rounds};
-use crate::{order, permute};
+use crate::order::{self, permute};
 
 type NewIds<'py> = Bound<'py, PyArray1<i64>>;
 

@@ -5,21 +5,22 @@ use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+mod by_source;
 mod columns;
 mod crc32c;
-mod divide;
 mod draws;
 mod entry_points;
+mod errors;
+mod extents;
 mod fields;
+mod file_lists;
 mod files;
 mod gather;
 mod http;
 mod image;
 mod image_views;
 mod json;
-mod kept;
 mod lines;
-mod listed;
 mod lmdb;
 mod mixed;
 mod order;
@@ -30,7 +31,6 @@ mod recordio;
 mod rows;
 mod tar;
 mod tfrecord;
-mod trouble;
 mod watched;
 mod windows;
 
@@ -49,12 +49,12 @@ pub fn misuse(found: impl Into<String>) -> PyErr {
 /// The shared pool of kernels with `threads` threads. Called only with the interpreter held: a process that forks holds it, so
 /// that no child finds the list of pools locked by a thread that it does not have.
 pub fn kernel_pool(threads: usize) -> PyResult<std::sync::Arc<rayon::ThreadPool>> {
-    crate::pool::shared(threads).map_err(|error| no_threads(threads, &error))
+    crate::core::pool::shared(threads).map_err(|error| no_threads(threads, &error))
 }
 
 /// The pool that waits for files, with `threads` threads. As for `kernel_pool`, only with the interpreter held.
 pub fn io_pool(threads: usize) -> PyResult<std::sync::Arc<rayon::ThreadPool>> {
-    crate::pool::io(threads).map_err(|error| no_threads(threads, &error))
+    crate::core::pool::io(threads).map_err(|error| no_threads(threads, &error))
 }
 
 fn no_threads(threads: usize, error: &rayon::ThreadPoolBuildError) -> PyErr {
@@ -98,7 +98,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     begin_numpy(module.py())?;
     crc32c::register(module)?;
-    divide::register(module)?;
+    by_source::register(module)?;
     draws::register(module)?;
     entry_points::register(module)?;
     fields::register(module)?;
@@ -109,7 +109,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     image_views::register(module)?;
     lmdb::register(module)?;
     json::register(module)?;
-    kept::register(module)?;
+    extents::register(module)?;
     lines::register(module)?;
     mixed::register(module)?;
     order::register(module)?;

@@ -4,8 +4,9 @@ use numpy::{PyArray1, PyReadwriteArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use super::{Bytes, Ids, Out, detach_for, kernel_pool, misuse, slices};
-use crate::steps::Column;
-use crate::{keys, order, permute};
+use crate::core::keys;
+use crate::order::gather_steps::Column;
+use crate::order::{self, permute};
 
 type NewIds<'py> = Bound<'py, PyArray1<i64>>;
 

@@ -4,7 +4,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 
 use super::{Bytes, Ids, Out, kernel_pool, misuse};
-use crate::pack::{self, Group, Output, Plan, Sequences};
+use crate::core::pack::{self, Group, Output, Plan, Sequences};
 
 type Numbers<'py> = Bound<'py, PyArray1<i64>>;
 type Planned<'py> = (Numbers<'py>, Numbers<'py>, Numbers<'py>, Numbers<'py>, Numbers<'py>);

@@ -6,11 +6,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::{Bytes, Ids, misuse};
-use crate::parquet::footer::{Chunk, Footer};
-use crate::parquet::page_header::Page;
-use crate::parquet::page_index::{Bounds, Pages};
-use crate::parquet::rewrite::Part;
-use crate::parquet::{Fault, Leaf};
+use crate::records::parquet::footer::{Chunk, Footer};
+use crate::records::parquet::page_header::Page;
+use crate::records::parquet::page_index::{Bounds, Pages};
+use crate::records::parquet::rewrite::Part;
+use crate::records::parquet::{Fault, Leaf};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 type Said<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, bool);

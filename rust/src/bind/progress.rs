@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use crate::framing::Progress;
+use crate::records::framing::Progress;
 
 /// How far a call has come that runs in another thread; `stop` makes it end early, with KeyboardInterrupt.
 #[pyclass(frozen, name = "WorkProgress", module = "penstock._core")]

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use super::listed::{listed, listed_error};
+use super::errors::{file_error, row_error};
+use super::file_lists::{listed, listed_error};
 use super::progress::WorkProgress;
-use super::trouble::{file_error, row_error};
 use super::{Bytes, Ids, check_spans, misuse, slices};
-use crate::framing::parts;
-use crate::framing::pieces::{Framed, whole_records};
-use crate::framing::recordio::{Job, index_files, part, positions_of};
+use crate::records::framing::parts;
+use crate::records::framing::pieces::{Framed, whole_records};
+use crate::records::framing::recordio::{Job, index_files, part, positions_of};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
 use super::{Bytes, Ids, Out, kernel_pool, misuse, slices};
-use crate::rows;
+use crate::core::rows;
 
 /// Puts columns side by side: row i of `out` is row i of each column, `widths[c]` bytes each.
 #[pyfunction]

@@ -7,14 +7,14 @@ use pyo3::types::{IntoPyDict, PyDict, PyList};
 use rayon::ThreadPool;
 
 use super::columns::parse_records;
-use super::listed::{listed, listed_error, packing_of};
+use super::errors::row_error;
+use super::file_lists::{listed, listed_error, packing_of};
 use super::progress::WorkProgress;
-use super::trouble::row_error;
 use super::{Bytes, Ids, Out, misuse};
-use crate::columns::{Records, RowFailure};
-use crate::example::element::Dtype;
-use crate::tar::parse::{Column, Parser, Target};
-use crate::tar::{index, is_header, npy, parse, recognise};
+use crate::core::columns::{Records, RowFailure};
+use crate::records::example::element::Dtype;
+use crate::records::tar::parse::{Column, Parser, Target};
+use crate::records::tar::{index, is_header, npy, parse, recognise};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 

@@ -9,16 +9,16 @@ use pyo3::types::{PyDict, PyList};
 use rayon::ThreadPool;
 
 use super::columns::parse_records;
-use super::listed::{listed, listed_error, packing_of};
+use super::errors::row_error;
+use super::file_lists::{listed, listed_error, packing_of};
 use super::progress::WorkProgress;
-use super::trouble::row_error;
 use super::{Bytes, Ids, Out, check_spans, misuse, slices};
-use crate::columns::Records;
-use crate::example::element::Dtype;
-use crate::example::infer::Summary;
-use crate::example::{Column, Parser, Target, infer};
-use crate::framing::tfrecord;
-use crate::framing::unpack::{Bounds, Job, Packing, recognise, recognise_magic, unpack_files};
+use crate::core::columns::Records;
+use crate::records::example::element::Dtype;
+use crate::records::example::infer::Summary;
+use crate::records::example::{Column, Parser, Target, infer};
+use crate::records::framing::tfrecord;
+use crate::records::framing::unpack::{Bounds, Job, Packing, recognise, recognise_magic, unpack_files};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 

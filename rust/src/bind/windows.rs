@@ -1,4 +1,4 @@
-//! Bindings of `windows`, `mapped` and `lost`.
+//! Bindings of `windows`, `mapped` and `sigbus`.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use pyo3::exceptions::{PyIndexError, PyOSError};
 use pyo3::prelude::*;
 
 use super::{Bytes, Ids, Out, kernel_pool, misuse, slices};
-use crate::files::FileError;
-use crate::listed::{Listed, Stamp};
-use crate::lost::{Watched, lost};
-use crate::mapped::MappedFiles as Files;
-use crate::windows::{Conversion, copy_windows as copy};
+use crate::io::files::FileError;
+use crate::io::mapped::MappedFiles as Files;
+use crate::io::sigbus::{Watched, lost};
+use crate::io::stat::{Listed, Stamp};
+use crate::io::windows::{Conversion, copy_windows as copy};
 
 type Array<'py> = Bound<'py, PyArray1<i64>>;
 

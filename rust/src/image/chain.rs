@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fault::Fault;
 use super::filter::{Filter, Scaling};
 use super::resample::{Planes, Task};
-use crate::geometry::Rect;
+use crate::core::geometry::Rect;
 
 /// A rectangle that may begin outside of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use super::indices::indices;
 use super::limits::{Limits, zeroed};
 use super::mode::Mode;
 use super::pixels::{Stored, convert};
-use crate::geometry::Rect;
+use crate::core::geometry::Rect;
 use crate::jpeg::{self, EntryPoints, PlaneRow};
 
 /// Takes consecutive rows of a region: the number of the first, counted in the region, and their pixels' bytes.

@@ -5,7 +5,7 @@ use super::fault::Fault;
 use super::header::{Header, Kind, jpeg_segments};
 use super::limits::zeroed;
 use super::mode::Mode;
-use crate::geometry::Rect;
+use crate::core::geometry::Rect;
 
 const ORIENTATION: u16 = 0x0112;
 

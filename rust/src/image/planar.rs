@@ -12,7 +12,7 @@ use super::filter::AxisTask;
 use super::resample::{Planes, Resampler, Source, Task, pitch_of};
 use super::samples::Samples;
 use super::simd::Level;
-use crate::geometry::Rect;
+use crate::core::geometry::Rect;
 use crate::jpeg::{self, Colour, PlaneAxis};
 
 /// Rows that may arrive before the last plane's: those of an MCU row, and what a plane's filter is late.

@@ -17,8 +17,8 @@ use super::planar::{PlanarJpeg, PlanarResampler};
 use super::resample::{Planes, Resampler, Source as Rows, pitch_of};
 use super::simd::Level;
 use super::wide::WideResampler;
-use crate::geometry::Rect;
-use crate::keys::{Rng, mix};
+use crate::core::geometry::Rect;
+use crate::core::keys::{Rng, mix};
 
 /// A compiled chain of ops, which runs on every image.
 #[derive(Clone, Debug)]

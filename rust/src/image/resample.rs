@@ -9,7 +9,7 @@
 use super::filter::{Axis, AxisTask, Scaling};
 use super::samples::Samples;
 use super::simd::{Level, Packed};
-use crate::geometry::Rect;
+use crate::core::geometry::Rect;
 
 /// What is resized to what, and which part of the result is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use super::filter::{Filter, Scaling};
 use super::mode::Mode;
 use super::resample::{Resampler, Source, Task};
 use super::simd::Level;
-use crate::geometry::Rect;
-use crate::keys::Rng;
+use crate::core::geometry::Rect;
+use crate::core::keys::Rng;
 
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut rng = Rng::new(seed);

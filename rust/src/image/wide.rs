@@ -3,7 +3,7 @@
 
 use super::filter::{Axis, AxisTask};
 use super::resample::{Planes, Task, pitch_of};
-use crate::geometry::Rect;
+use crate::core::geometry::Rect;
 
 /// A resize in progress; its buffers are reused from image to image.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use super::scan::{Cursor, Fault, ScanPlan};
 use super::segments::{Stop, Walker};
 use super::tables::TableCache;
 use super::{DecodeOptions, Header, JpegError};
-use crate::geometry::Rect;
+use crate::core::geometry::Rect;
 
 /// Memory above this is given back after each image.
 const KEEP_BYTES: usize = 64 << 20;

@@ -15,7 +15,7 @@ use super::layout::Layout;
 use super::scan::ScanPlan;
 use super::tables::TableCache;
 use super::{DecodeOptions, Header, JpegError};
-use crate::geometry::Rect;
+use crate::core::geometry::Rect;
 
 /// Version of the serialised form.
 const VERSION: u8 = 1;

@@ -3,7 +3,7 @@
 use super::JpegError;
 use super::huffman::HuffmanSpec;
 use super::segments::{Stop, Walker};
-use crate::geometry::Rect;
+use crate::core::geometry::Rect;
 
 /// How the components of an image are colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Colour, DecodeOptions, Header, JpegError};
-use crate::geometry::Rect;
+use crate::core::geometry::Rect;
 
 /// Bytes before the first sample of a stored row, and at least so many behind the last: room for the edge sample that
 /// upsampling repeats, and for whole vectors.

@@ -5,7 +5,7 @@
 //! not even looked at, and what lies below is never read. Progressive, arithmetic, lossless, 12-bit and four-component
 //! files are not read here; [`Header::is_supported`] tells.
 //!
-//! The way of the data: `header` (`segments`) → `decoder` → `scan`, `walk` (MCUs; `queue`) → `bits`, `huffman`, `block` (coefficients) → `idct`
+//! The way of the data: `header` (`segments`) → `decoder` → `scan`, `mcus` (`queue`) → `bits`, `huffman`, `block` (coefficients) → `idct`
 //! (samples in planes, whose places `layout` knows) → `emit` (`upsample`, `colour`: RGB rows for the caller's sink; `planar`:
 //! rows of the planes).
 
@@ -25,6 +25,8 @@ mod idct;
 mod idct_avx2;
 mod kernels;
 mod layout;
+mod mcu_row_pairs;
+mod mcus;
 mod planar;
 mod queue;
 #[cfg(target_arch = "x86_64")]
@@ -32,9 +34,7 @@ mod rows_avx2;
 mod scan;
 mod segments;
 mod tables;
-mod two_rows;
 mod upsample;
-mod walk;
 
 pub use decoder::Decoder;
 pub use entry::EntryPoints;

@@ -3,7 +3,7 @@
 use super::emit::{ColourSink, Output, PlaneSink};
 use super::layout::{Layout, Upsample};
 use super::{DecodeOptions, Decoder, Header, JpegError, colour};
-use crate::geometry::Rect;
+use crate::core::geometry::Rect;
 
 /// A row of one component.
 #[derive(Clone, Copy, Debug)]

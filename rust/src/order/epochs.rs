@@ -3,7 +3,7 @@
 use std::sync::{Arc, RwLock};
 
 use super::{EpochOrder, fit_blocks};
-use crate::keys::mix;
+use crate::core::keys::mix;
 
 /// Epochs whose orders are kept: lanes of a mixture are in a round and the next one, and a loader begins an epoch while another ends.
 const KEPT: usize = 4;

@@ -1,8 +1,8 @@
 //! The rows of one lane of a shuffled epoch: its windows, its blocks, its share of the tail.
 
 use super::{EpochOrder, START, Shuffle, WINDOW, deal};
-use crate::keys::{finalise, mix};
-use crate::permute::Permutation;
+use crate::core::keys::{finalise, mix};
+use crate::order::permute::Permutation;
 
 /// One lane of a shuffled epoch.
 pub(super) struct Lane<'a> {

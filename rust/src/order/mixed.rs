@@ -8,7 +8,7 @@ use super::epochs::Epochs;
 use super::mixed_blocks::{InputBlocks, blocks_of};
 use super::mixture::Mixture;
 use super::{Share, parts, width};
-use crate::pool::find_first;
+use crate::core::pool::find_first;
 
 /// Rows of an input in a lane that one task of the pool computes, and the most rows of a lane, for many inputs: fewer would derive the
 /// windows' keys too often, more would not stay in the second cache.

@@ -194,7 +194,7 @@ mod tests {
             sizes in (1_usize..7, 1_u64..6, 1_u64..4), lengths in prop::collection::vec(1_u64..120, 0..4), seed in any::<u64>(),
         ) {
             let (sources, lanes, rows_per_lane) = sizes;
-            let mut draws = crate::keys::Rng::new(seed);
+            let mut draws = crate::core::keys::Rng::new(seed);
             let mut begins = vec![0];
             lengths.iter().for_each(|length| begins.push(begins[begins.len() - 1] + length));
             let quotas: Vec<Vec<u64>> =

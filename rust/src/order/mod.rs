@@ -15,10 +15,12 @@
 //! *Streamed*: rows are read ascending, once, and mixed within windows of neighbouring ones (see `streamed`).
 
 pub mod epochs;
+pub mod gather_steps;
 mod lane;
 pub mod mixed;
 mod mixed_blocks;
 pub mod mixture;
+pub mod permute;
 mod streamed;
 #[cfg(test)]
 mod tests;
@@ -28,9 +30,9 @@ use rayon::ThreadPool;
 
 use self::lane::Lane;
 use self::streamed::{Stream, Window, window_sizes};
-use crate::keys::mix;
-use crate::permute::Permutation;
-use crate::pool::find_first;
+use crate::core::keys::mix;
+use crate::core::pool::find_first;
+use crate::order::permute::Permutation;
 
 /// Rows of a lane that one task of the pool computes; fewer would derive the windows' keys too often.
 const ROWS_PER_TASK: usize = 256;

@@ -5,8 +5,8 @@
 //! stream: rows are read once, ascending, at the pace at which they are used, and as many are held as half of all windows have.
 
 use super::deal;
-use crate::keys::mix;
-use crate::permute::Permutation;
+use crate::core::keys::mix;
+use crate::order::permute::Permutation;
 
 const WINDOW: u64 = 5;
 const TURN: u64 = 6;

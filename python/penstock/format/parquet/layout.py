@@ -1,6 +1,6 @@
 """What Parquet files say of themselves: footers, page indexes, page headers.
 
-The only file that calls the native reader of these (rust/src/parquet; docs/decisions/2026-11-23-parquet-pages.md says why there is one): pyarrow ends
+The only file that calls the native reader of these (rust/src/records/parquet; docs/decisions/2026-11-23-parquet-pages.md says why there is one): pyarrow ends
 the process where the bounds in a footer are damaged, and shows no page index.
 """
 

@@ -1,4 +1,4 @@
-"""Records of fields (see rust/src/fields.rs): the source that RecordIO, MDS and LitData share, and how users choose among fields."""
+"""Records of fields (see rust/src/records/fields.rs): the source that RecordIO, MDS and LitData share, and how users choose among fields."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from penstock.core import kernels
 from penstock.core.spec import Bytes, Ids
 
 #: begin, end: positions (see `files`). pack, position: where the bytes are. in_blocks: whether checksums of its blocks follow them.
-#: `rust/src/kept.rs` has the same layout.
+#: `rust/src/io/extents.rs` has the same layout.
 EXTENT = np.dtype(
     [
         ("begin", "<i8"),

@@ -1,7 +1,7 @@
 """Identifies versions of an object by one text that is listed, requested and compared.
 
 It is the ETag. If there is none, or only a weak one (W/"…"), which a request cannot use (RFC 9110, 13.1.1), the modification date follows
-after a line feed, which no header can hold. "" if a store states neither. `rust/src/http/head.rs` reads the same.
+after a line feed, which no header can hold. "" if a store states neither. `rust/src/io/http/head.rs` reads the same.
 """
 
 from __future__ import annotations

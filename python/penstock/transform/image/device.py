@@ -97,7 +97,7 @@ def _begin_on_device(ops: Sequence[ImageOp]) -> int:
 
 
 def uniform(key: int, samples: Ids, number: int) -> npt.NDArray[np.float64]:
-    """The first uniform number of each sample's generator for op `number`, as rust/src/keys.rs draws it."""
+    """The first uniform number of each sample's generator for op `number`, as rust/src/core/keys.rs draws it."""
     with np.errstate(over="ignore"):
         state = _mixed(_GOLDEN ^ np.uint64(3), np.uint64(key))
         state = _mixed(_mixed(state, samples.astype(np.uint64)), np.uint64(number))

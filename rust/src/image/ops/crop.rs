@@ -3,7 +3,7 @@
 use super::super::chain::{Chain, Window};
 use super::super::filter::Scaling;
 use super::{Arguments, Op, round};
-use crate::keys::Rng;
+use crate::core::keys::Rng;
 
 /// A random part of the image, resized.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +91,7 @@ fn centre(size: (u32, u32), part: (u32, u32)) -> Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::mix;
+    use crate::core::keys::mix;
 
     #[test]
     fn parts_are_pinned() {

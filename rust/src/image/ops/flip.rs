@@ -2,7 +2,7 @@
 
 use super::super::chain::Chain;
 use super::Op;
-use crate::keys::Rng;
+use crate::core::keys::Rng;
 
 /// Left and right exchanged with the given probability.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use super::super::chain::{Chain, Recolour};
 use super::super::pixels;
 use super::super::resample::Planes;
 use super::Op;
-use crate::keys::Rng;
+use crate::core::keys::Rng;
 
 /// Grey with the given probability.
 #[derive(Clone, Copy, Debug, PartialEq)]

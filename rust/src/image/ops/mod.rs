@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::chain::Chain;
 use super::filter::{Filter, Scaling};
-use crate::keys::Rng;
+use crate::core::keys::Rng;
 
 mod crop;
 mod flip;

@@ -3,7 +3,7 @@
 use super::super::chain::Chain;
 use super::super::filter::Scaling;
 use super::{Arguments, Op};
-use crate::keys::Rng;
+use crate::core::keys::Rng;
 
 /// The size that a resize aims at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::chain::{Chain, Recolour};
 use super::super::resample::Planes;
 use super::{Arguments, Op};
-use crate::keys::Rng;
+use crate::core::keys::Rng;
 
 /// With the given probability, every number of every channel is replaced by what stands at its place in a table.
 #[derive(Clone, Debug)]
