@@ -6,7 +6,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::image::emit::{Dtype, Format, Layout};
+use penstock_core::image::emit::{Format, Layout};
+use penstock_core::image::numbers::Dtype;
 use penstock_core::image::filter::{Filter, Scaling};
 use penstock_core::image::limits::Limits;
 use penstock_core::image::mode::Mode;

@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use penstock_core::image::emit::{Dtype, Format, Layout};
+use penstock_core::image::emit::{Format, Layout};
 use penstock_core::image::filter::{Filter, Scaling};
 use penstock_core::image::limits::Limits;
 use penstock_core::image::mode::Mode;
+use penstock_core::image::numbers::Dtype;
 use penstock_core::image::ops::{Ops, RandomHorizontalFlip, RandomResizedCrop};
 use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;

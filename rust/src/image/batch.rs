@@ -175,15 +175,8 @@ fn guarded(
         }
         let result = result.unwrap_or_else(|panic| {
             *slot = None;
-            Err(panicked(&*panic))
+            Err(Fault::of_panic(&*panic))
         });
         result.map(|()| loss)
     })
-}
-
-/// The complaint that a decoder's panic makes.
-#[must_use]
-pub fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {
-    let words = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    Fault::damaged(format!("an image that its decoder cannot handle ({})", words.unwrap_or("it panicked")))
 }

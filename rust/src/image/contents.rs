@@ -8,8 +8,7 @@ use image::{ColorType, ImageDecoder};
 use super::exif::png_chunks;
 use super::fault::Fault;
 use super::header::{Header, Kind, jpeg_segments};
-use super::mode::Mode;
-use super::pixels::Stored;
+use super::mode::{Mode, Stored};
 
 /// What an image loses as RGB of 8 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

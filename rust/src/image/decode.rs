@@ -3,7 +3,6 @@
 //! Baseline JPEG is streamed; everything else is decoded whole into a buffer that the thread reuses, and converted row
 //! by row. Nothing is allocated before the header's size has passed the limit.
 
-use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,29 +10,19 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use image::codecs::{bmp::BmpDecoder, gif::GifDecoder, png::PngDecoder, webp::WebPDecoder};
-use image::{ColorType, ImageDecoder, ImageError, Limits as Allocations};
-use zune_core::bytestream::ZCursor;
-use zune_core::colorspace::ColorSpace;
-use zune_core::options::DecoderOptions;
-use zune_jpeg::JpegDecoder;
-
-use super::batch::panicked;
 use super::contents::Loss;
 use super::fault::Fault;
 use super::header::{Header, Kind};
 use super::indices::indices;
-use super::limits::{Limits, zeroed};
-use super::mode::Mode;
-use super::pixels::{Stored, convert};
+use super::limits::{KEEP_BYTES, Limits};
+use super::mode::{Mode, Stored};
+use super::pixels::convert;
+use super::whole::{other, other_jpeg};
 use crate::core::geometry::Rect;
 use crate::jpeg::{self, EntryPoints, PlaneRow};
 
 /// Takes consecutive rows of a region: the number of the first, counted in the region, and their pixels' bytes.
 pub type Sink<'a> = dyn FnMut(u32, &[u8]) + 'a;
-
-/// Buffers larger than this are given back after each image.
-pub const KEEP_BYTES: usize = 64 << 20;
 
 /// Images of so many pixels, which no decoder can stream, take long enough (a tenth of a second and more) that a stop does not wait for them.
 const LONG_PIXELS: u64 = 8 << 20;
@@ -75,7 +64,7 @@ impl Decoders {
         sink: &mut Sink<'_>,
     ) -> Result<(), Fault> {
         if header.kind == Kind::Jpeg && mode != Mode::P {
-            let parsed = jpeg::Header::parse(data).map_err(damaged_jpeg)?;
+            let parsed = jpeg::Header::parse(data).map_err(Fault::damaged_jpeg)?;
             if parsed.is_supported() {
                 return self.jpeg_rows(data, &parsed, entry_points, region, mode, sink);
             }
@@ -108,7 +97,7 @@ impl Decoders {
         let found = entry_points.and_then(|bytes| EntryPoints::from_bytes(bytes).ok());
         let options = self.options(found.as_ref());
         if mode == Mode::Rgb {
-            return self.jpeg.decode(data, header, region, &options, sink).map_err(damaged_jpeg);
+            return self.jpeg.decode(data, header, region, &options, sink).map_err(Fault::damaged_jpeg);
         }
         let converted = &mut self.row;
         let mut convert = |first: u32, rows: &[u8]| {
@@ -116,7 +105,7 @@ impl Decoders {
             convert(Stored::Rgb8, mode, rows, converted);
             sink(first, converted);
         };
-        self.jpeg.decode(data, header, region, &options, &mut convert).map_err(damaged_jpeg)
+        self.jpeg.decode(data, header, region, &options, &mut convert).map_err(Fault::damaged_jpeg)
     }
 
     /// As [`Self::rows`], of what no decoder can stream.
@@ -169,7 +158,7 @@ impl Decoders {
     ) -> Result<(), Fault> {
         let found = entry_points.and_then(|bytes| EntryPoints::from_bytes(bytes).ok());
         let options = self.options(found.as_ref());
-        self.jpeg.decode_colours(data, header, region, &options, sink).map_err(damaged_jpeg)
+        self.jpeg.decode_colours(data, header, region, &options, sink).map_err(Fault::damaged_jpeg)
     }
 
     /// Hands the rows of the components of a JPEG that our decoder supports to `sink`; see [`jpeg::Decoder::decode_planes`].
@@ -187,7 +176,7 @@ impl Decoders {
     ) -> Result<(), Fault> {
         let found = entry_points.and_then(|bytes| EntryPoints::from_bytes(bytes).ok());
         let options = jpeg::DecodeOptions { scale, ..self.options(found.as_ref()) };
-        self.jpeg.decode_planes(data, header, region, &options, sink).map_err(damaged_jpeg)
+        self.jpeg.decode_planes(data, header, region, &options, sink).map_err(Fault::damaged_jpeg)
     }
 
     /// How our decoder is called; counts the call.
@@ -215,7 +204,7 @@ fn apart(
     let (sender, receiver) = sync_channel(1);
     let work = move || {
         let found = catch_unwind(AssertUnwindSafe(|| decode(&data, &header, &limits, &mut whole)));
-        drop(sender.send((found.unwrap_or_else(|panic| Err(panicked(&*panic))), whole)));
+        drop(sender.send((found.unwrap_or_else(|panic| Err(Fault::of_panic(&*panic))), whole)));
     };
     thread::Builder::new().name("penstock-decode".into()).spawn(work).map_err(|error| {
         Fault::new(
@@ -259,130 +248,4 @@ pub fn convert_rows(
             sink(index, row);
         }
     }
-}
-
-fn damaged_jpeg(error: impl std::fmt::Display) -> Fault {
-    Fault::damaged(format!("a damaged JPEG ({error})"))
-}
-
-/// Progressive JPEGs, and those of four components.
-fn other_jpeg(data: &[u8], header: &Header, limits: &Limits, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
-    let options = DecoderOptions::default()
-        .set_max_width(usize::from(u16::MAX))
-        .set_max_height(usize::from(u16::MAX))
-        .set_strict_mode(true);
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(data), options);
-    decoder.decode_headers().map_err(damaged_jpeg)?;
-    let (space, stored) = match decoder.input_colorspace() {
-        Some(ColorSpace::CMYK) => (ColorSpace::CMYK, Stored::Cmyk),
-        Some(ColorSpace::YCCK) => (ColorSpace::YCCK, Stored::Ycck),
-        Some(ColorSpace::Luma) => (ColorSpace::Luma, Stored::Grey8),
-        _ => (ColorSpace::RGB, Stored::Rgb8),
-    };
-    decoder.set_options(options.jpeg_set_out_colorspace(space));
-    if decoder.dimensions() != Some((header.width as usize, header.height as usize)) {
-        return Err(Fault::damaged("a JPEG with contradictory headers"));
-    }
-    let pixels = header.width as usize * header.height as usize;
-    // Progressive files: every coefficient has two bytes.
-    limits.check_whole(data, header, stored.size(), (2 * pixels * stored.size()) as u64)?;
-    // As in `read`: of a damaged file some rows may be left out.
-    whole.clear();
-    zeroed(whole, pixels * stored.size())?;
-    decoder.decode_into(whole).map_err(damaged_jpeg)?;
-    Ok(stored)
-}
-
-fn other(data: &[u8], header: &Header, limits: &Limits, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
-    let source = Cursor::new(data);
-    let damaged = |error: ImageError| damaged_other(header, &error);
-    let color = match header.kind {
-        Kind::Png => {
-            let decoder = PngDecoder::with_limits(source, png_limits(data, header)).map_err(damaged)?;
-            read(decoder, data, header, limits, whole)
-        }
-        Kind::Webp => {
-            check_riff(data)?;
-            read(WebPDecoder::new(source).map_err(damaged)?, data, header, limits, whole)
-        }
-        Kind::Bmp => read(BmpDecoder::new(source).map_err(damaged)?, data, header, limits, whole),
-        _ => {
-            let mut decoder = GifDecoder::new(source).map_err(damaged)?;
-            decoder.set_limits(gif_limits(&decoder)).map_err(damaged)?;
-            read(decoder, data, header, limits, whole)
-        }
-    }?;
-    // The colour type that a PNG's header states: 0 is grey.
-    let is_grey_png = header.kind == Kind::Png && data.get(25) == Some(&0);
-    match color {
-        Some(ColorType::L8) => Ok(Stored::Grey8),
-        Some(ColorType::La8) => Ok(Stored::GreyAlpha8),
-        Some(ColorType::Rgb8) => Ok(Stored::Rgb8),
-        Some(ColorType::Rgba8) => Ok(Stored::Rgba8),
-        Some(ColorType::L16) => Ok(Stored::Grey16),
-        Some(ColorType::La16) if is_grey_png => Ok(Stored::GreyAlpha16Clipped),
-        Some(ColorType::La16) => Ok(Stored::GreyAlpha16),
-        Some(ColorType::Rgb16) => Ok(Stored::Rgb16),
-        Some(ColorType::Rgba16) => Ok(Stored::Rgba16),
-        Some(other) => Err(Fault::damaged(format!("a {} file of unknown pixels ({other:?})", header.kind.name()))),
-        None => Err(Fault::damaged(format!("a {} file with contradictory headers", header.kind.name()))),
-    }
-}
-
-/// A lossy WebP that lacks its last bytes decodes to other pixels; libwebp, too, wants all that the file says it has.
-fn check_riff(data: &[u8]) -> Result<(), Fault> {
-    let size = data.get(4..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes));
-    let stated = u64::from(size) + 8;
-    if stated > data.len() as u64 {
-        return Err(Fault::damaged(format!("a WebP file cut short ({} bytes of {stated})", data.len())));
-    }
-    Ok(())
-}
-
-/// What a PNG's decoder may allocate: a compressed colour profile, which nothing uses, may claim any size; chunks are held as they lie in the
-/// file, and a row of pixels.
-pub(super) fn png_bytes(data: &[u8], header: &Header) -> u64 {
-    (data.len() as u64 + u64::from(header.width) * 8) * 4 + (64 << 20)
-}
-
-fn png_limits(data: &[u8], header: &Header) -> Allocations {
-    let mut limits = Allocations::no_limits();
-    limits.max_alloc = Some(png_bytes(data, header));
-    limits
-}
-
-/// The first frame of a GIF has a size of its own, which may claim anything; it need not be much larger than the image.
-fn gif_limits(decoder: &impl ImageDecoder) -> Allocations {
-    let mut limits = Allocations::no_limits();
-    limits.max_alloc = Some(decoder.total_bytes().saturating_mul(4).saturating_add(1 << 20));
-    limits
-}
-
-/// Decodes into `whole`; None if the decoder sees another size than the header stated.
-fn read(
-    decoder: impl ImageDecoder,
-    data: &[u8],
-    header: &Header,
-    limits: &Limits,
-    whole: &mut Vec<u8>,
-) -> Result<Option<ColorType>, Fault> {
-    if decoder.dimensions() != (header.width, header.height) {
-        return Ok(None);
-    }
-    let color = decoder.color_type();
-    // GIF: a frame; WebP: a canvas with alpha.
-    let besides =
-        if matches!(header.kind, Kind::Gif | Kind::Webp) { decoder.total_bytes().saturating_mul(2) } else { 0 };
-    limits.check_whole(data, header, usize::from(color.bytes_per_pixel()), besides)?;
-    if header.kind != Kind::Png {
-        // Other decoders leave out what a damaged file lacks: pixels of the image before must not stand there.
-        whole.clear();
-    }
-    zeroed(whole, usize::try_from(decoder.total_bytes()).unwrap_or(usize::MAX))?;
-    decoder.read_image(whole).map_err(|error| damaged_other(header, &error))?;
-    Ok(Some(color))
-}
-
-fn damaged_other(header: &Header, error: &ImageError) -> Fault {
-    Fault::damaged(format!("a damaged {} file ({error})", header.kind.name()))
 }

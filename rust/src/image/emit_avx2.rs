@@ -10,7 +10,7 @@
 
 use std::arch::x86_64::*;
 
-use super::emit::{Affine, Dtype, PERIOD, convert as convert_plain};
+use super::numbers::{Affine, Dtype, PERIOD, convert as convert_plain};
 use super::resample::Planes;
 use super::simd::Token;
 
@@ -19,7 +19,7 @@ const BFLOAT16: u8 = 1;
 const FLOAT32: u8 = 2;
 const FLOAT32_PAST_CACHES: u8 = 3;
 
-/// Bytes to numbers; see [`super::emit::convert`], whose bits it gives. `past_caches` is a wish; after it, [`finish`] must be called
+/// Bytes to numbers; see [`super::numbers::convert`], whose bits it gives. `past_caches` is a wish; after it, [`finish`] must be called
 /// before another thread may read what was written.
 ///
 /// # Panics
@@ -118,7 +118,7 @@ fn load_period(values: &[f32; PERIOD]) -> [__m256; 3] {
     std::array::from_fn(|part| unsafe { _mm256_loadu_ps(parts[part].as_ptr()) })
 }
 
-/// Three planes to interleaved pixels; see [`super::emit::interleave`], whose bits it gives.
+/// Three planes to interleaved pixels; see [`super::numbers::interleave`], whose bits it gives.
 ///
 /// # Panics
 /// If `out` does not hold three bytes a pixel.

@@ -7,11 +7,10 @@ use gif::{ColorOutput, DecodeOptions, MemoryLimit};
 use png::{BitDepth, ColorType, Transformations};
 
 use super::contents::{bmp_has_palette, in_words};
-use super::decode::png_bytes;
 use super::fault::Fault;
 use super::header::{Header, Kind};
-use super::limits::{Limits, zeroed};
-use super::pixels::Stored;
+use super::limits::{Limits, png_bytes, zeroed};
+use super::mode::Stored;
 
 /// Decodes a whole image's indices, a byte each, into a buffer.
 ///

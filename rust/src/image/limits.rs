@@ -1,7 +1,6 @@
 //! The most that one image may ask for, and whether the machine has it.
 
 use super::chain::Pass;
-use super::decode::KEEP_BYTES;
 use super::fault::Fault;
 use super::filter::{AxisTask, Filter, Scaling};
 use super::header::{Header, Kind};
@@ -23,6 +22,9 @@ impl Default for Limits {
         Self { pixels: 1 << 28, image_bytes: 1 << 30, ratio: 1_100 }
     }
 }
+
+/// Buffers larger than this are given back after each image.
+pub const KEEP_BYTES: usize = 64 << 20;
 
 /// Images up to this size need no proof that they are not made to fill the memory.
 const UNSUSPICIOUS_BYTES: u64 = 256 << 20;
@@ -121,6 +123,13 @@ pub fn zeroed(buffer: &mut Vec<u8>, bytes: usize) -> Result<(), Fault> {
     // Pages that nobody writes take no memory: of a damaged image, what its file does not hold.
     *buffer = vec![0; bytes];
     Ok(())
+}
+
+/// What a PNG's decoder may allocate: a compressed colour profile, which nothing uses, may claim any size; chunks are held as they lie in the
+/// file, and a row of pixels.
+#[must_use]
+pub fn png_bytes(data: &[u8], header: &Header) -> u64 {
+    (data.len() as u64 + u64::from(header.width) * 8) * 4 + (64 << 20)
 }
 
 /// Refuses headers of PNG and BMP that state more pixels than the file can hold.

@@ -1,6 +1,4 @@
-//! What of an image is wanted: Pillow's modes, by their names in Python.
-
-use super::pixels::Stored;
+//! What of an image is wanted: Pillow's modes, by their names in Python; and how decoders store pixels.
 
 /// The channels of an image, and what a number of one is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,5 +70,49 @@ impl Mode {
     #[must_use]
     pub const fn is_wide(self) -> bool {
         matches!(self, Self::I16)
+    }
+}
+
+/// How the pixels of a decoded image are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// One byte.
+    Grey8,
+    /// An index into a palette.
+    Index8,
+    /// Grey and alpha.
+    GreyAlpha8,
+    /// Three bytes.
+    Rgb8,
+    /// Red, green, blue and alpha.
+    Rgba8,
+    /// 16 bits that stand for themselves: values above 255 become 255 (Pillow's mode "I;16").
+    Grey16,
+    /// As `Grey16`, with 16 bits of alpha.
+    GreyAlpha16Clipped,
+    /// Grey and alpha of 16 bits; the upper bytes count.
+    GreyAlpha16,
+    /// The upper bytes count.
+    Rgb16,
+    /// The upper bytes count.
+    Rgba16,
+    /// Adobe's inverted cyan, magenta, yellow and black.
+    Cmyk,
+    /// As `Cmyk`, with the first three as luma and chroma.
+    Ycck,
+}
+
+impl Stored {
+    /// Bytes of one pixel.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Grey8 | Self::Index8 => 1,
+            Self::GreyAlpha8 | Self::Grey16 => 2,
+            Self::Rgb8 => 3,
+            Self::Rgba8 | Self::GreyAlpha16Clipped | Self::GreyAlpha16 | Self::Cmyk | Self::Ycck => 4,
+            Self::Rgb16 => 6,
+            Self::Rgba16 => 8,
+        }
     }
 }

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::batch::panicked;
 use super::contents;
 use super::decode::Decoders;
 use super::exif;
@@ -12,6 +11,7 @@ use super::header;
 use super::limits::{Limits, try_memory};
 use super::mode::Mode;
 use super::program::Program;
+use super::turn::turned;
 use crate::core::geometry::Rect;
 
 thread_local! {
@@ -56,12 +56,12 @@ pub fn decode(data: &[u8], mode: Mode, apply_exif: bool, limits: Limits) -> Resu
             pixels.reserve_exact(bytes);
             decoders.rows(data, &header, None, region, mode, &mut |_, rows| pixels.extend_from_slice(rows))
         } else {
-            exif::turned(&mut decoders, data, &header, orientation, mode, &mut pixels).map(|turned| size = turned)
+            turned(&mut decoders, data, &header, orientation, mode, &mut pixels).map(|turned| size = turned)
         };
         DECODERS.set(Some(decoders));
         result.map(|()| (size, pixels))
     };
-    catch_unwind(AssertUnwindSafe(whole)).unwrap_or_else(|panic| Err(panicked(&*panic)))
+    catch_unwind(AssertUnwindSafe(whole)).unwrap_or_else(|panic| Err(Fault::of_panic(&*panic)))
 }
 
 /// Width and height that a program's operations give to an encoded image.

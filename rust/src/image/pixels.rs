@@ -1,50 +1,6 @@
 //! Stored pixels to those of a mode, as Pillow's `convert` does it: alpha is dropped, never blended.
 
-use super::mode::Mode;
-
-/// How the pixels of a decoded image are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
-    /// One byte.
-    Grey8,
-    /// An index into a palette.
-    Index8,
-    /// Grey and alpha.
-    GreyAlpha8,
-    /// Three bytes.
-    Rgb8,
-    /// Red, green, blue and alpha.
-    Rgba8,
-    /// 16 bits that stand for themselves: values above 255 become 255 (Pillow's mode "I;16").
-    Grey16,
-    /// As `Grey16`, with 16 bits of alpha.
-    GreyAlpha16Clipped,
-    /// Grey and alpha of 16 bits; the upper bytes count.
-    GreyAlpha16,
-    /// The upper bytes count.
-    Rgb16,
-    /// The upper bytes count.
-    Rgba16,
-    /// Adobe's inverted cyan, magenta, yellow and black.
-    Cmyk,
-    /// As `Cmyk`, with the first three as luma and chroma.
-    Ycck,
-}
-
-impl Stored {
-    /// Bytes of one pixel.
-    #[must_use]
-    pub const fn size(self) -> usize {
-        match self {
-            Self::Grey8 | Self::Index8 => 1,
-            Self::GreyAlpha8 | Self::Grey16 => 2,
-            Self::Rgb8 => 3,
-            Self::Rgba8 | Self::GreyAlpha16Clipped | Self::GreyAlpha16 | Self::Cmyk | Self::Ycck => 4,
-            Self::Rgb16 => 6,
-            Self::Rgba16 => 8,
-        }
-    }
-}
+use super::mode::{Mode, Stored};
 
 /// Converts whole pixels from `stored` to `mode`; both hold the same number of pixels.
 pub fn convert(stored: Stored, mode: Mode, from: &[u8], to: &mut [u8]) {

@@ -116,7 +116,7 @@ impl PlanarResampler {
                 self.luma.combine(y);
                 self.chroma.combine(chroma);
                 let (blue, red) = chroma.split_at_mut(pitch);
-                self.level.ycc_to_rgb([y, blue, red]);
+                jpeg::ycc_to_rgb([y, blue, red], self.level == Level::Scalar);
                 emit(if is_upside_down { height - 1 - next } else { next }, Planes { bytes: &self.rgb, pitch, width });
                 next += 1;
             }
@@ -126,7 +126,7 @@ impl PlanarResampler {
 
     /// Prepares for a task; returns the part of the luma plane and that of either chroma plane that it needs.
     fn start(&mut self, jpeg: &PlanarJpeg<'_>, crop: Rect, task: &Task, scale: u8) -> Result<[Rect; 2], Fault> {
-        let planes = jpeg.header.planes(scale).map_err(|error| Fault::damaged(format!("a damaged JPEG ({error})")))?;
+        let planes = jpeg.header.planes(scale).map_err(Fault::damaged_jpeg)?;
         let (columns, rows) = (columns(task), rows(task));
         let axes = |[x, y]: [PlaneAxis; 2]| [(columns, crop.x, samples(x)), (rows, crop.y, samples(y))];
         Ok([

@@ -92,7 +92,7 @@ impl Packed {
     }
 }
 
-/// The horizontal pass; see [`super::resample::horizontal`], whose bits it gives.
+/// The horizontal pass; with the bits of the plain one in `passes`.
 ///
 /// # Panics
 /// If `row` is shorter than [`Packed::pack`] returned, or `out` holds no whole blocks.

@@ -63,7 +63,7 @@ fn lay_out(weights: &[i16], taps: usize, size: usize, packed: &mut Vec<i16>) {
     }
 }
 
-/// The horizontal pass; see [`super::resample::horizontal`], whose bits it gives.
+/// The horizontal pass; with the bits of the plain one in `passes`.
 ///
 /// # Panics
 /// If `row` is shorter than [`Packed::pack`] returned, or `out` holds no whole blocks.

@@ -5,17 +5,18 @@ use std::sync::atomic::AtomicBool;
 
 use super::chain::{Chain, Pass, Recolour};
 use super::contents::{self, Loss};
-use super::decode::{Counts, Decoders, KEEP_BYTES, Sink, convert_rows};
+use super::decode::{Counts, Decoders, Sink, convert_rows};
 use super::emit::{Emitter, Format};
 use super::exif;
 use super::fault::Fault;
 use super::header::{self, Header, Kind};
-use super::limits::{Limits, try_memory};
+use super::limits::{KEEP_BYTES, Limits, try_memory};
 use super::mode::Mode;
 use super::ops::Ops;
 use super::planar::{PlanarJpeg, PlanarResampler};
 use super::resample::{Planes, Resampler, Source as Rows, pitch_of};
 use super::simd::Level;
+use super::turn::turned;
 use super::wide::WideResampler;
 use crate::core::geometry::Rect;
 use crate::core::keys::{Rng, mix};
@@ -242,7 +243,7 @@ impl Program {
 
     fn whole(&self, worker: &mut Worker, data: &[u8], header: &Header, orientation: u8) -> Result<Decoded, Fault> {
         let mut pixels = std::mem::take(&mut worker.pixels);
-        let size = exif::turned(&mut worker.buffers.decoders, data, header, orientation, self.mode, &mut pixels)?;
+        let size = turned(&mut worker.buffers.decoders, data, header, orientation, self.mode, &mut pixels)?;
         Ok(Decoded { pixels, size })
     }
 

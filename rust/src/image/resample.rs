@@ -7,8 +7,10 @@
 //! bits.
 
 use super::filter::{Axis, AxisTask, Scaling};
+use super::passes::{Packed, vertical};
 use super::samples::Samples;
-use super::simd::{Level, Packed};
+use super::simd::Level;
+use super::sum::Sum;
 use crate::core::geometry::Rect;
 
 /// What is resized to what, and which part of the result is wanted.
@@ -173,7 +175,7 @@ impl Resampler {
         self.row_bytes = width as usize * channels;
         self.width = self.horizontal.len();
         self.pitch = pitch_of(self.width);
-        self.reach = self.level.pack(&self.horizontal, channels, &mut self.packed).max(self.row_bytes);
+        self.reach = self.packed.pack(self.level, &self.horizontal, channels).max(self.row_bytes);
         self.padded.resize(self.reach, 0);
         self.ring_rows = self.vertical.taps + ahead;
         self.ring.resize(self.ring_rows * self.row_pitch(), 0);
@@ -246,7 +248,7 @@ impl Resampler {
             self.padded[..self.row_bytes].copy_from_slice(&rows[..self.row_bytes]);
             &self.padded
         };
-        self.level.horizontal(&self.horizontal, &self.packed, channels, row, out, self.pitch);
+        self.packed.horizontal(self.level, &self.horizontal, channels, row, out, self.pitch);
     }
 
     /// Makes the next row of the result, which must be ready: its planes, one pitch each, which fill `out`.
@@ -260,67 +262,8 @@ impl Resampler {
             out.copy_from_slice(&self.ring[self.places[0] as usize..][..row_pitch]);
         } else {
             let sum = Sum::new(&self.vertical, self.next, length);
-            self.level.vertical(&self.ring, &self.places, &sum, out);
+            vertical(self.level, &self.ring, &self.places, &sum, out);
         }
         self.next += 1;
-    }
-}
-
-/// The weights of one output row, and how a sum is rounded.
-#[derive(Clone, Copy, Debug)]
-pub struct Sum<'a> {
-    /// One for each source row.
-    pub weights: &'a [i16],
-    /// One for each source row, or none.
-    pub fine: &'a [i16],
-    /// See [`Axis::fine_bits`].
-    pub fine_bits: u32,
-    /// See [`Axis::precision`].
-    pub precision: u32,
-}
-
-impl<'a> Sum<'a> {
-    /// The first `length` weights of output row or column `index`.
-    #[must_use]
-    pub fn new(axis: &'a Axis, index: usize, length: usize) -> Self {
-        let part = index * axis.taps..index * axis.taps + length;
-        let fine = axis.fine.get(part.clone()).unwrap_or_default();
-        Self { weights: &axis.weights[part], fine, fine_bits: axis.fine_bits, precision: axis.precision }
-    }
-
-    fn weight(&self, tap: usize) -> i32 {
-        let fine = self.fine.get(tap).copied().unwrap_or(0);
-        (i32::from(self.weights[tap]) << self.fine_bits) + i32::from(fine)
-    }
-
-    fn round(&self, sum: i32) -> u8 {
-        ((sum + (1 << (self.precision - 1))) >> self.precision).clamp(0, 255) as u8
-    }
-}
-
-/// The horizontal pass in plain code: a row of pixels of `CHANNELS` bytes to planes.
-pub fn horizontal<const CHANNELS: usize>(axis: &Axis, row: &[u8], out: &mut [u8], pitch: usize) {
-    for (index, &first) in axis.first.iter().enumerate() {
-        let sum = Sum::new(axis, index, axis.taps);
-        let mut sums = [0; CHANNELS];
-        let pixels = row[first as usize * CHANNELS..].as_chunks::<CHANNELS>().0;
-        for (tap, pixel) in pixels.iter().take(axis.taps).enumerate() {
-            let weight = sum.weight(tap);
-            for (sum, &value) in sums.iter_mut().zip(pixel) {
-                *sum += weight * i32::from(value);
-            }
-        }
-        for (channel, value) in sums.into_iter().enumerate() {
-            out[channel * pitch + index] = sum.round(value);
-        }
-    }
-}
-
-/// The vertical pass in plain code: the weighted sum of the ring's rows that begin at `places`.
-pub fn vertical(ring: &[u8], places: &[u32], sum: &Sum<'_>, out: &mut [u8]) {
-    for (column, value) in out.iter_mut().enumerate() {
-        let products =
-            places.iter().enumerate().map(|(tap, &place)| i32::from(ring[place as usize + column]) * sum.weight(tap));
-        *value = sum.round(products.sum());
     }
 }

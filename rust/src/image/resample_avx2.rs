@@ -7,8 +7,8 @@
 #![cfg(target_arch = "x86_64")]
 
 use super::filter::Axis;
-use super::resample::Sum;
 use super::simd::Token;
+use super::sum::Sum;
 
 /// Pixels of the result that the horizontal code makes at a time.
 const BLOCK: usize = 8;
@@ -63,7 +63,7 @@ fn lay_out(weights: &[i16], taps: usize, size: usize, packed: &mut Vec<i16>) {
     }
 }
 
-/// The horizontal pass; see [`super::resample::horizontal`], whose bits it gives.
+/// The horizontal pass; with the bits of the plain one in `passes`.
 ///
 /// # Panics
 /// If `row` is shorter than [`Packed::pack`] returned, or `out` holds no three planes of whole blocks.
@@ -81,7 +81,7 @@ pub fn horizontal(_: Token, packed: &Packed, row: &[u8], out: &mut [u8], pitch: 
     }
 }
 
-/// The vertical pass; see [`super::resample::vertical`], whose bits it gives.
+/// The vertical pass; with the bits of the plain one in `passes`.
 ///
 /// # Panics
 /// If a place does not leave room for a row in `ring`, or `out` is not a whole number of 32 bytes.

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 
 use super::chain::{Chain, Window};
-use super::emit::{Dtype, Emitter, Format, Layout};
+use super::emit::{Emitter, Format, Layout};
 use super::filter::{Filter, Scaling};
 use super::mode::Mode;
+use super::numbers::Dtype;
 use super::resample::{Resampler, Source, Task};
 use super::simd::Level;
 use crate::core::geometry::Rect;
