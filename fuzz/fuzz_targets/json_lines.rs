@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::records::example::element::Dtype;
+use penstock_core::core::dtype::Dtype;
 use penstock_core::records::example::{Filled, Records};
 use penstock_core::records::json::{Column, Parser, Target};
 

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use penstock_core::core::columns::Records;
-use penstock_core::records::example::element::Dtype;
+use penstock_core::core::dtype::Dtype;
 use penstock_core::records::framing::Progress;
 use penstock_core::records::tar::parse::{Column, Parser, Target, members};
 use penstock_core::records::tar::{index, npy};

@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use penstock_core::core::crc32c::masked;
+use penstock_core::core::dtype::Dtype;
 use penstock_core::core::keys::Rng;
-use penstock_core::records::example::element::Dtype;
 use penstock_core::records::example::{Column, Parser, Records, Target};
 
 const BATCH: usize = 1024;

@@ -1,7 +1,14 @@
 //! Native kernels of Penstock.
 //!
-//! Everything here is a function from buffers to buffers (but for `io`, which fills them): no kernel knows of
-//! Python, of files' meaning or of time. `bind` is the only module that mentions Python and is left out without the `python` feature.
+//! Everything here is a function from buffers to buffers (but for `io`, which fills them): no kernel knows of Python, of files'
+//! meaning or of time. A room uses those below it:
+//!
+//! ```text
+//! bind                        Python's module `_core`; left out without the feature `python`
+//! image      records          pixels; what each format's bytes become
+//! jpeg       io      order    our decoder; files and stores; which row comes when
+//! core                        rows and columns in memory, keys, threads, errors
+//! ```
 
 #[cfg(feature = "python")]
 mod bind;

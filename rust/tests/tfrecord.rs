@@ -1,10 +1,11 @@
 //! TFRecord frames and Examples under damage: errors, never panics; and the promise of the first failing row.
 
 use penstock_core::core::crc32c::masked;
-use penstock_core::records::example::element::Dtype;
+use penstock_core::core::dtype::Dtype;
+use penstock_core::core::errors::Trouble;
 use penstock_core::records::example::infer::infer;
 use penstock_core::records::example::{Column, Filled, Parser, Records, Target};
-use penstock_core::records::framing::{Trouble, tfrecord};
+use penstock_core::records::framing::tfrecord;
 use proptest::prelude::*;
 
 fn block(field: u8, content: &[u8]) -> Vec<u8> {

@@ -7,7 +7,8 @@ use rayon::ThreadPool;
 
 use super::errors::row_error;
 use super::{Bytes, Ids, Out, check_spans, kernel_pool, misuse, slices};
-use crate::core::columns::{Filled, Records, RowFailure};
+use crate::core::columns::{Filled, Records};
+use crate::core::errors::RowFailure;
 
 /// Parses the records that lie at (buffers, which, offset, length) into columns, with the interpreter released. outs: the bytes
 /// of each fixed column's array, None for the others, and the bytes of a row of each. For what it gives see

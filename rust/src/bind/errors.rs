@@ -3,8 +3,7 @@
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 
-use crate::core::columns::RowFailure;
-use crate::records::framing::Trouble;
+use crate::core::errors::{RowFailure, Trouble};
 
 /// The class `name` of penstock.errors; the errors' tree is Python's.
 fn error_class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use super::errors::file_error;
 use super::{Ids, misuse};
-use crate::records::framing::FileTrouble;
+use crate::core::errors::FileTrouble;
 use crate::records::framing::unpack::{Packing, recognise_files};
 
 /// Each path with its size.

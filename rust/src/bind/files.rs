@@ -9,8 +9,10 @@ use pyo3::prelude::*;
 
 use super::watched::watched;
 use super::{Bytes, Ids, Out, io_pool, misuse};
-use crate::io::files::{self, Entry, FileError, Range};
+use crate::core::errors::FileError;
+use crate::io::files::{self, Range};
 use crate::io::folders;
+use crate::io::stat::{Entry, stat};
 
 /// Paths as the two buffers of an Arrow large_string array, sizes in bytes, and the stamps, three numbers a file.
 type Listing<'py> =
@@ -37,9 +39,7 @@ fn walk_files<'py>(py: Python<'py>, root: &str, threads: usize) -> PyResult<List
 #[pyfunction]
 fn stat_files<'py>(py: Python<'py>, paths: Vec<String>) -> PyResult<Listing<'py>> {
     let entries = py
-        .detach(|| {
-            paths.iter().filter_map(|path| files::stat(Path::new(path)).transpose()).collect::<Result<Vec<_>, _>>()
-        })
+        .detach(|| paths.iter().filter_map(|path| stat(Path::new(path)).transpose()).collect::<Result<Vec<_>, _>>())
         .map_err(to_python)?;
     Ok(listing(py, &entries))
 }

@@ -7,7 +7,7 @@ use rayon::ThreadPool;
 use super::columns::parse_records;
 use super::{Bytes, Ids, Out, misuse};
 use crate::core::columns::Records;
-use crate::records::example::element::Dtype;
+use crate::core::dtype::Dtype;
 use crate::records::json::{Column, Parser, Target};
 
 /// Makes columns of JSON lines; immutable, for any number of threads at once.

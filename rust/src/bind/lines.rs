@@ -7,7 +7,7 @@ use super::errors::row_error;
 use super::file_lists::{listed, listed_error};
 use super::progress::WorkProgress;
 use super::{Bytes, Ids, check_spans, misuse, slices};
-use crate::records::example::Records;
+use crate::core::columns::Records;
 use crate::records::framing::lines::{Blank, Style, index_files};
 use crate::records::line_text;
 

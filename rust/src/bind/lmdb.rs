@@ -9,8 +9,9 @@ use pyo3::prelude::*;
 
 use super::errors::file_error;
 use super::progress::WorkProgress;
+use crate::core::errors::Trouble;
 use crate::io::stat::open_regular;
-use crate::records::framing::{Trouble, lmdb};
+use crate::records::framing::lmdb;
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 type Found<'py> = (Array<'py, u8>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);

@@ -11,7 +11,8 @@ use super::progress::WorkProgress;
 use super::{Bytes, Ids, check_spans, misuse, slices};
 use crate::records::framing::parts;
 use crate::records::framing::pieces::{Framed, whole_records};
-use crate::records::framing::recordio::{Job, index_files, part, positions_of};
+use crate::records::framing::recordio::{Job, index_files, positions_of};
+use crate::records::framing::recordio_header::part;
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
 

@@ -11,8 +11,9 @@ use super::errors::row_error;
 use super::file_lists::{listed, listed_error, packing_of};
 use super::progress::WorkProgress;
 use super::{Bytes, Ids, Out, misuse};
-use crate::core::columns::{Records, RowFailure};
-use crate::records::example::element::Dtype;
+use crate::core::columns::Records;
+use crate::core::dtype::Dtype;
+use crate::core::errors::RowFailure;
 use crate::records::tar::parse::{Column, Parser, Target};
 use crate::records::tar::{index, is_header, npy, parse, recognise};
 

@@ -14,7 +14,7 @@ use super::file_lists::{listed, listed_error, packing_of};
 use super::progress::WorkProgress;
 use super::{Bytes, Ids, Out, check_spans, misuse, slices};
 use crate::core::columns::Records;
-use crate::records::example::element::Dtype;
+use crate::core::dtype::Dtype;
 use crate::records::example::infer::Summary;
 use crate::records::example::{Column, Parser, Target, infer};
 use crate::records::framing::tfrecord;

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyIndexError, PyOSError};
 use pyo3::prelude::*;
 
 use super::{Bytes, Ids, Out, kernel_pool, misuse, slices};
-use crate::io::files::FileError;
+use crate::core::errors::FileError;
 use crate::io::mapped::MappedFiles as Files;
 use crate::io::sigbus::{Watched, lost};
 use crate::io::stat::{Listed, Stamp};

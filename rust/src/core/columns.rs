@@ -5,16 +5,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-/// A row that failed, in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RowFailure {
-    /// The row of the batch.
-    pub row: usize,
-    /// What was found, and what was expected.
-    pub found: String,
-    /// What to do.
-    pub remedy: String,
-}
+use super::errors::RowFailure;
 
 /// Records as places in buffers, their frames included.
 #[derive(Debug, Clone, Copy)]

@@ -4,6 +4,8 @@ pub mod by_source;
 pub mod columns;
 pub mod crc32c;
 pub mod draws;
+pub mod dtype;
+pub mod errors;
 pub mod gather;
 pub mod geometry;
 pub mod keys;

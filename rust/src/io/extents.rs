@@ -10,7 +10,7 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use crate::core::crc32c;
-use crate::io::files::FileError;
+use crate::core::errors::FileError;
 use crate::io::stat::Listed;
 
 /// Bytes of a row of the table, and where in it the fields lie: `EXTENT` of `storage/cache/extents.py`.

@@ -1,72 +1,17 @@
 //! Local files: reading many byte ranges at once, in native threads.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
+use crate::core::errors::FileError;
 use crate::io::stat::{Listed, Stamp};
 
 /// Bytes that are read between two looks at a stop flag.
 const PIECE_BYTES: usize = 16 << 20;
-
-/// A path with what went wrong there.
-#[derive(Debug, thiserror::Error)]
-#[error("{path}: {found}")]
-pub struct FileError {
-    /// The file or folder.
-    pub path: String,
-    /// What was found instead of what was expected.
-    pub found: String,
-    /// Whether it was not there at all.
-    pub missing: bool,
-}
-
-impl FileError {
-    pub(crate) fn new(path: &Path, error: &io::Error) -> Self {
-        Self {
-            path: path.display().to_string(),
-            found: error.to_string(),
-            missing: error.kind() == io::ErrorKind::NotFound,
-        }
-    }
-}
-
-/// One file of a walk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its path, the root included.
-    pub path: String,
-    /// Bytes.
-    pub size: u64,
-    /// Which version of it.
-    pub stamp: Stamp,
-}
-
-/// The entry of one file; None if it is no regular file (a socket, say). A link that leads nowhere is a file of no bytes, which
-/// fails when it is read: leaving it out would go unnoticed.
-///
-/// # Errors
-/// A name that is not UTF-8, a file that cannot be looked at.
-pub fn stat(path: &Path) -> Result<Option<Entry>, FileError> {
-    let told = |error: io::Error| FileError::new(path, &error);
-    let (is_file, size, stamp) = match path.metadata() {
-        Ok(metadata) => (metadata.is_file(), metadata.len(), Stamp::of(&metadata)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
-            (true, 0, Stamp::of(&path.symlink_metadata().map_err(told)?))
-        }
-        Err(error) => return Err(told(error)),
-    };
-    let Some(name) = path.to_str() else {
-        let found = "the name is not UTF-8; rename the file".to_owned();
-        return Err(FileError { path: path.display().to_string(), found, missing: false });
-    };
-    let entry = Entry { path: name.to_owned(), size, stamp };
-    Ok(is_file.then_some(entry))
-}
 
 /// A byte range of a file and its destination.
 pub struct Range<'a> {

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::io::files::{Entry, FileError, stat};
+use crate::core::errors::FileError;
+use crate::io::stat::{Entry, stat};
 
 /// Links within linked folders may give so many names to files and folders that have one already, each counted once a link on its
 /// way. Two links a folder, over 64 folders, would give 2⁶⁴.

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use memmap2::Mmap;
 
-use crate::io::files::FileError;
+use crate::core::errors::FileError;
 use crate::io::sigbus::Watched;
 use crate::io::stat::Listed;
 

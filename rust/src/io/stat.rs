@@ -1,11 +1,11 @@
-//! Files that must still be what they were when they were listed.
+//! What the system says of a file, and whether a file still is what it was when it was listed.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use crate::io::files::FileError;
+use crate::core::errors::FileError;
 
 /// Numbers of a stamp.
 pub const STAMP: usize = 3;
@@ -40,6 +40,39 @@ impl Stamp {
         let ([modified, changed, inode], [modified_now, changed_now, inode_now]) = (self.0, now.0);
         modified == modified_now && (changed == changed_now || inode == inode_now)
     }
+}
+
+/// One file of a walk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its path, the root included.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// Which version of it.
+    pub stamp: Stamp,
+}
+
+/// The entry of one file; None if it is no regular file (a socket, say). A link that leads nowhere is a file of no bytes, which
+/// fails when it is read: leaving it out would go unnoticed.
+///
+/// # Errors
+/// A name that is not UTF-8, a file that cannot be looked at.
+pub fn stat(path: &Path) -> Result<Option<Entry>, FileError> {
+    let told = |error: io::Error| FileError::new(path, &error);
+    let (is_file, size, stamp) = match path.metadata() {
+        Ok(metadata) => (metadata.is_file(), metadata.len(), Stamp::of(&metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
+            (true, 0, Stamp::of(&path.symlink_metadata().map_err(told)?))
+        }
+        Err(error) => return Err(told(error)),
+    };
+    let Some(name) = path.to_str() else {
+        let found = "the name is not UTF-8; rename the file".to_owned();
+        return Err(FileError { path: path.display().to_string(), found, missing: false });
+    };
+    let entry = Entry { path: name.to_owned(), size, stamp };
+    Ok(is_file.then_some(entry))
 }
 
 /// What a file was when it was listed. Without a stamp, only its size counts.

@@ -5,7 +5,7 @@
 //! not even looked at, and what lies below is never read. Progressive, arithmetic, lossless, 12-bit and four-component
 //! files are not read here; [`Header::is_supported`] tells.
 //!
-//! The way of the data: `header` (`segments`) → `decoder` → `scan`, `mcus` (`queue`) → `bits`, `huffman`, `block` (coefficients) → `idct`
+//! The way of the data: `header` (`segments`, `frame`) → `decoder` → `scan`, `mcus` (`queue`) → `bits`, `huffman`, `block` (coefficients) → `idct`
 //! (samples in planes, whose places `layout` knows) → `emit` (`upsample`, `colour`: RGB rows for the caller's sink; `planar`:
 //! rows of the planes).
 
@@ -18,6 +18,7 @@ mod decoder;
 mod emit;
 mod entry;
 mod error;
+mod frame;
 mod header;
 mod huffman;
 mod idct;
@@ -39,7 +40,8 @@ mod upsample;
 pub use decoder::Decoder;
 pub use entry::EntryPoints;
 pub use error::JpegError;
-pub use header::{Colour, Component, Header, Scan, Tables};
+pub use frame::{Colour, Component, Scan, Tables};
+pub use header::Header;
 pub use huffman::HuffmanSpec;
 pub use planar::{PlaneAxis, PlaneRow, ycc_to_rgb};
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::bits::Bits;
 use super::block::BadCode;
-use super::header::{Scan, Tables};
+use super::frame::{Scan, Tables};
 use super::huffman::HuffmanTable;
 use super::layout::Layout;
 use super::tables::TableCache;

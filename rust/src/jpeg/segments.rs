@@ -1,7 +1,7 @@
 //! Markers and their segments (ITU T.81, Annex B).
 
 use super::JpegError;
-use super::header::{Colour, Component, Scan, Tables};
+use super::frame::{Colour, Component, Frame, Scan, Tables};
 use super::huffman::HuffmanSpec;
 
 /// Zigzag position to natural position (row * 8 + column), T.81 figure A.6.
@@ -15,17 +15,6 @@ pub const ZIGZAG: [u8; 64] = [
 pub(super) enum Stop {
     Scan(Scan),
     End,
-}
-
-/// What a frame segment says; its fields are [`super::Header`]'s.
-#[derive(Default)]
-pub(super) struct Frame {
-    pub marker: u8,
-    pub precision: u8,
-    pub width: u32,
-    pub height: u32,
-    pub count: usize,
-    pub components: [Component; 4],
 }
 
 /// Walks over segments, keeping what they say.

@@ -1,6 +1,6 @@
 //! Huffman tables reused from image to image: most files of a dataset share theirs.
 
-use super::header::{Scan, Tables};
+use super::frame::{Scan, Tables};
 use super::huffman::HuffmanTable;
 
 /// Ready tables by their number in the file.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use rayon::ThreadPool;
 
 use super::epochs::Epochs;
-use super::mixed_blocks::{InputBlocks, blocks_of};
+use super::input_blocks::{InputBlocks, blocks_of};
 use super::mixture::Mixture;
 use super::{Share, parts, width};
 use crate::core::pool::find_first;
@@ -46,6 +46,11 @@ impl Input {
             Self::Epochs(epochs) => (epochs.sizes().lanes, epochs.sizes().rows_per_lane),
             Self::Mixed(mixed) => (mixed.mixture.lanes(), mixed.mixture.rows_per_lane()),
         }
+    }
+
+    /// The dataset, unless it is a mixture.
+    pub(super) fn epochs(&self) -> Option<&Epochs> {
+        if let Self::Epochs(epochs) = self { Some(epochs) } else { None }
     }
 
     /// Rows of a lane in an epoch.
@@ -123,7 +128,7 @@ impl Mixed {
         }
         let kept = if rows.len() <= MOST_AHEAD { lanes } else { 0 };
         let ahead = (0..kept).map(|_| Mutex::default()).collect();
-        let blocks = blocks_of(&inputs);
+        let blocks = blocks_of(inputs.iter().map(Input::epochs));
         Ok(Self { mixture, inputs, rows, lane_rows, rounds, blocks, ahead })
     }
 

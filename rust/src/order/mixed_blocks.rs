@@ -1,58 +1,8 @@
 //! The blocks in which rows of a mixture lie, and when these are done; `penstock/order/protocol.py` says what that means.
 
 use super::epochs::Epochs;
+use super::input_blocks::input_of;
 use super::mixed::{Input, Mixed, Rounds};
-
-/// Where the blocks of an input lie, whose rows are one dataset as it lies.
-#[derive(Clone, Debug)]
-pub(super) struct InputBlocks {
-    /// The id of its first row, and how many there are.
-    first: u64,
-    samples: u64,
-    /// Rows of a block; rows from `tail` on are blocks of their own.
-    block_rows: u64,
-    tail: u64,
-    /// The number of its first block among those of all inputs.
-    number: u64,
-}
-
-impl InputBlocks {
-    /// Blocks of several rows.
-    fn whole(&self) -> u64 {
-        self.tail.div_ceil(self.block_rows)
-    }
-
-    fn number_of(&self, id: u64) -> Option<u64> {
-        let place = id.checked_sub(self.first).filter(|place| *place < self.samples)?;
-        let within = if place < self.tail { place / self.block_rows } else { place - self.tail + self.whole() };
-        Some(self.number + within)
-    }
-
-    /// The ids at which a block begins and ends.
-    fn edges(&self, number: u64) -> Option<(u64, u64)> {
-        let within = number.checked_sub(self.number)?;
-        let (begin, rows) = match within.checked_sub(self.whole()) {
-            None => (within * self.block_rows, self.block_rows),
-            Some(behind) => (self.tail + behind, 1),
-        };
-        (begin < self.samples).then(|| (self.first + begin, self.first + (begin + rows).min(self.samples)))
-    }
-}
-
-/// The blocks of all inputs; None unless each is one dataset as it lies, one behind the other.
-pub(super) fn blocks_of(inputs: &[Input]) -> Option<Vec<InputBlocks>> {
-    let (mut found, mut number, mut end) = (Vec::<InputBlocks>::with_capacity(inputs.len()), 0, 0);
-    for input in inputs {
-        let Input::Epochs(epochs) = input else { return None };
-        let (first, samples) = epochs.one_run().filter(|(first, _)| *first >= end)?;
-        let (block_rows, tail) = epochs.block_sizes();
-        let blocks = InputBlocks { first, samples, block_rows, tail, number };
-        number += blocks.whole() + (samples - tail);
-        end = first + samples;
-        found.push(blocks);
-    }
-    Some(found)
-}
 
 impl Mixed {
     /// Whether `block_numbers`, `block_edges` and `until` can be called.
@@ -119,12 +69,6 @@ impl Mixed {
         let lane = usize::try_from(lane).ok().filter(|_| lane < self.lanes())?;
         self.rows.get(input * usize::try_from(self.lanes()).ok()? + lane).copied()
     }
-}
-
-/// The input that has a row, if any.
-fn input_of(blocks: &[InputBlocks], id: u64) -> Option<usize> {
-    let input = blocks.partition_point(|input| input.first <= id).checked_sub(1)?;
-    (id - blocks[input].first < blocks[input].samples).then_some(input)
 }
 
 /// The lane, -1 for all, in which a row is needed in an epoch, and the end of the rows in it among which its block is mixed.

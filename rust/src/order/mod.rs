@@ -16,6 +16,7 @@
 
 pub mod epochs;
 pub mod gather_steps;
+mod input_blocks;
 mod lane;
 pub mod mixed;
 mod mixed_blocks;

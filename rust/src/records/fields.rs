@@ -3,7 +3,7 @@
 
 use rayon::ThreadPool;
 
-use crate::core::columns::RowFailure;
+use crate::core::errors::RowFailure;
 use crate::core::gather::span;
 use crate::core::pool::find_first;
 

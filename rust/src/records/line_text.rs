@@ -1,7 +1,7 @@
 //! Lines to text: each without its line end, checked to be UTF-8, one behind the other.
 
-use crate::core::columns::{RowFailure, no_memory};
-use crate::records::example::Records;
+use crate::core::columns::{Records, no_memory};
+use crate::core::errors::RowFailure;
 use crate::records::framing::lines::trimmed;
 
 /// Text of all rows: row i is `data[offsets[i]..offsets[i + 1]]`.

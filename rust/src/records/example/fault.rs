@@ -1,6 +1,6 @@
 //! What can be wrong with one record, and its messages.
 
-use super::feature::Kind;
+use super::kind::Kind;
 
 /// What is wrong. Places are bytes of the buffer that holds the record. Small and cheap to pass up.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,45 +15,9 @@
 //! ```
 
 use super::fault::Fault;
+use super::kind::Kind;
 use super::names::{NONE, Names};
 use super::wire::{Cursor, Part, block_tag};
-
-/// What a feature holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Kind {
-    /// Nothing: the feature is missing, or present without a list.
-    #[default]
-    None,
-    /// A `BytesList`.
-    Bytes,
-    /// A `FloatList`.
-    Float,
-    /// An `Int64List`.
-    Int64,
-}
-
-impl Kind {
-    /// Its name in messages and in what `infer` returns.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "nothing",
-            Self::Bytes => "bytes",
-            Self::Float => "float32",
-            Self::Int64 => "int64",
-        }
-    }
-
-    /// The field number of its list in `Feature`.
-    const fn field(self) -> u64 {
-        match self {
-            Self::None => 0,
-            Self::Bytes => 1,
-            Self::Float => 2,
-            Self::Int64 => 3,
-        }
-    }
-}
 
 /// Where the values of a feature lie.
 #[derive(Debug, Clone, Copy, Default)]

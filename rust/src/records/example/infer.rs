@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::fault::Fault;
-use super::feature::{FEATURE_LISTS, FEATURES, Found, Kind, each_step, entries, feature};
+use super::feature::{FEATURE_LISTS, FEATURES, Found, each_step, entries, feature};
+use super::kind::Kind;
 use super::rows::body;
 use super::values;
 use super::wire::Part;
-use crate::core::columns::{Records, RowFailure};
+use crate::core::columns::Records;
+use crate::core::errors::RowFailure;
 
 /// What is known of one feature.
 #[derive(Debug, Clone, PartialEq, Eq)]

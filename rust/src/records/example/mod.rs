@@ -5,17 +5,19 @@ pub mod element;
 pub mod fault;
 pub mod feature;
 pub mod infer;
+pub mod kind;
 pub mod names;
 mod rows;
 mod steps;
 pub mod values;
 pub mod wire;
 
-use element::Dtype;
 use names::Names;
 
 pub use crate::core::columns::{Filled, Records};
-use crate::core::columns::{Form, RowFailure, fill};
+use crate::core::columns::{Form, fill};
+use crate::core::dtype::Dtype;
+use crate::core::errors::RowFailure;
 
 /// What a feature becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,11 +1,13 @@
 //! A chunk of rows: what one task of the pool does.
 
 use super::fault::Fault;
-use super::feature::{Found, Kind, find, find_lists};
+use super::feature::{Found, find, find_lists};
+use super::kind::Kind;
 use super::wire::Part;
 use super::{Column, Parser, Target, steps, values};
-use crate::core::columns::{Chunk, Gathered, Records, RowFailure};
+use crate::core::columns::{Chunk, Gathered, Records};
 use crate::core::crc32c;
+use crate::core::errors::RowFailure;
 use crate::core::prefetch::prefetch;
 use crate::records::framing::tfrecord::{FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES};
 
@@ -101,7 +103,7 @@ fn store(
 ) -> Result<(), Fault> {
     let bytes = record.bytes;
     match column.target {
-        Target::Fixed { dtype, .. } | Target::Ragged { dtype, .. } if !dtype.takes(found.kind) => {
+        Target::Fixed { dtype, .. } | Target::Ragged { dtype, .. } if !found.kind.fits(dtype) => {
             Err(Fault::Kind { found: found.kind })
         }
         Target::Fixed { dtype, values } => {

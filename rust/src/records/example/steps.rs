@@ -2,7 +2,8 @@
 
 use super::Target;
 use super::fault::Fault;
-use super::feature::{Found, Kind, each_step};
+use super::feature::{Found, each_step};
+use super::kind::Kind;
 use super::values;
 use super::wire::Part;
 use crate::core::columns::Gathered;
@@ -43,7 +44,7 @@ fn step(bytes: &[u8], found: &Found, target: &Target, room: usize, gathered: &mu
         Target::NestedTexts { text } => (None, None, text),
         _ => return Err(Fault::Kind { found: found.kind }),
     };
-    if !dtype.map_or(matches!(found.kind, Kind::None | Kind::Bytes), |dtype| dtype.takes(found.kind)) {
+    if !dtype.map_or(matches!(found.kind, Kind::None | Kind::Bytes), |dtype| found.kind.fits(dtype)) {
         return Err(Fault::Kind { found: found.kind });
     }
     let held = values::count(bytes, found)?;

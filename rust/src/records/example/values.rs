@@ -10,10 +10,12 @@
 
 use half::{bf16, f16};
 
-use super::element::{Dtype, Element};
+use super::element::Element;
 use super::fault::Fault;
-use super::feature::{Found, Kind};
+use super::feature::Found;
+use super::kind::Kind;
 use super::wire::{Cursor, Part, block_tag};
+use crate::core::dtype::Dtype;
 
 const PACKED: u64 = block_tag(1);
 const ONE_VARINT: u64 = 1 << 3;

@@ -1,6 +1,6 @@
 //! Headers of `N` bytes, read one after the other: those of short records with their neighbours, that of a long one's successor alone.
 
-use super::Trouble;
+use crate::core::errors::Trouble;
 
 /// After a record longer than this, only the next header is read; shorter ones are read with their neighbours.
 const HOP_BYTES: u64 = 64 << 10;

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::{FileTrouble, Progress, Trouble, for_each_file};
+use super::{Progress, for_each_file};
+use crate::core::errors::{FileTrouble, Trouble};
 use crate::io::stat::open_regular;
 
 /// Bytes between two reports.

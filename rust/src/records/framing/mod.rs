@@ -8,6 +8,7 @@ pub mod parts;
 pub mod pieces;
 mod positions;
 pub mod recordio;
+pub mod recordio_header;
 pub mod tfrecord;
 pub mod unpack;
 
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 pub use self::index::Index;
+use crate::core::errors::{FileTrouble, Trouble};
 
 /// How far a long call has come, read from other threads; and the way to stop it.
 #[derive(Debug, Default)]
@@ -41,39 +43,6 @@ impl Progress {
     }
 }
 
-/// Why a file could not be indexed or unpacked.
-#[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// The system's complaint.
-    #[error("{0}")]
-    System(#[from] std::io::Error),
-    /// The file is damaged, hostile or of another kind; `place` is empty or like "record 3, byte 120".
-    #[error("{place}: {found}; {remedy}")]
-    Data {
-        /// Where in the file.
-        place: String,
-        /// What was found there.
-        found: String,
-        /// What to do.
-        remedy: String,
-    },
-    /// Unpacking would fill the disk.
-    #[error("decompressing needs more than the {room} bytes that are free")]
-    DiskFull {
-        /// Bytes that may be written.
-        room: u64,
-    },
-    /// Someone called [`Progress::stop`].
-    #[error("stopped")]
-    Stopped,
-}
-
-impl Trouble {
-    pub(crate) fn data(place: impl Into<String>, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Data { place: place.into(), found: found.into(), remedy: remedy.into() }
-    }
-}
-
 /// How messages name a record and where it begins.
 fn place_of(record: u64, at: u64) -> String {
     format!("record {record}, byte {at}")
@@ -81,15 +50,6 @@ fn place_of(record: u64, at: u64) -> String {
 
 fn truncated(record: u64, at: u64, found: String) -> Trouble {
     Trouble::data(place_of(record, at), found, "the file is truncated: copy or write it again")
-}
-
-/// Trouble with one file of several.
-#[derive(Debug)]
-pub struct FileTrouble {
-    /// The file's place in the list.
-    pub file: usize,
-    /// What is wrong with it.
-    pub trouble: Trouble,
 }
 
 /// Calls `work` for every file number below `files` on `threads` threads of its own (they wait for disks, so the pool

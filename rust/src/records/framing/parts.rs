@@ -1,7 +1,7 @@
 //! The data of RecordIO records: where it lies, and records of several parts put together again.
 
-use super::recordio::{HEADER_BYTES, MAGIC, part, part_bytes};
-use crate::core::columns::RowFailure;
+use super::recordio_header::{HEADER_BYTES, MAGIC, part, part_bytes};
+use crate::core::errors::RowFailure;
 use crate::core::gather::span;
 
 /// Where the data of each record lies.

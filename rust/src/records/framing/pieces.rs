@@ -1,13 +1,14 @@
 //! Records in a piece of a stream: those that are whole. What follows the last of them waits for the stream's next bytes.
 
-use super::{Trouble, recordio, tfrecord};
+use super::{recordio_header, tfrecord};
+use crate::core::errors::Trouble;
 
 /// How a stream's records follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framed {
     /// See [`tfrecord`].
     TfRecord,
-    /// See [`recordio`].
+    /// See [`super::recordio`].
     RecordIo,
     /// A record ends with a newline.
     Lines,
@@ -28,7 +29,7 @@ pub fn whole_records(framed: Framed, data: &[u8], first: u64, record_bytes: u64)
             Framed::RecordIo => parts(rest, record)?,
             Framed::Lines => memchr::memchr(b'\n', rest).map_or(rest.len() as u64 + 1, |end| end as u64 + 1),
         };
-        if length > record_bytes.saturating_add(recordio::HEADER_BYTES as u64 + tfrecord::FRAME_BYTES as u64) {
+        if length > record_bytes.saturating_add(recordio_header::HEADER_BYTES as u64 + tfrecord::FRAME_BYTES as u64) {
             let found = format!("a record of at least {length} bytes, the limit is {record_bytes}");
             let remedy = "raise Limits.record_bytes if the stream can be trusted";
             return Err(Trouble::data(format!("record {record}"), found, remedy));
@@ -57,9 +58,9 @@ fn parts(rest: &[u8], record: u64) -> Result<u64, Trouble> {
         let Some(header) = left.first_chunk() else {
             return Ok(if rest.is_empty() { 0 } else { rest.len() as u64 + 1 });
         };
-        let found = recordio::part(*header).filter(|(kind, _)| kind.fits(at > 0));
+        let found = recordio_header::part(*header).filter(|(kind, _)| kind.fits(at > 0));
         let (kind, length) = found.ok_or_else(|| damaged(record, "bytes that are no header"))?;
-        at += recordio::part_bytes(length);
+        at += recordio_header::part_bytes(length);
         if kind.ends() || at > rest.len() as u64 {
             return Ok(at);
         }
@@ -77,7 +78,7 @@ mod tests {
 
     fn recordio(data: &[u8]) -> Vec<u8> {
         let word = u32::try_from(data.len()).expect("short");
-        let mut made = [super::recordio::MAGIC.to_le_bytes(), word.to_le_bytes()].concat();
+        let mut made = [super::recordio_header::MAGIC.to_le_bytes(), word.to_le_bytes()].concat();
         made.extend_from_slice(data);
         made.resize(8 + data.len().next_multiple_of(4), 0);
         made

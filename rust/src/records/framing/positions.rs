@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::recordio::{HEADER_BYTES, part, part_bytes};
+use super::recordio_header::{HEADER_BYTES, part, part_bytes};
 use crate::io::stat::open_regular;
 
 /// Bytes that a line has at most on average; a longer file is none of positions.

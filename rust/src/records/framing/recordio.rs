@@ -7,65 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::headers::Headers;
 use super::index::{Index, Lengths, index_each, open_listed};
-use super::{FileTrouble, Progress, Trouble, place_of, positions, truncated};
-
-/// Begins every part.
-pub const MAGIC: u32 = 0xCED7_230A;
-/// Bytes before a part's data.
-pub const HEADER_BYTES: usize = 8;
-
-/// Where a part stands in its record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// It is the whole record.
-    Whole,
-    /// It is the first of several.
-    First,
-    /// It is neither the first nor the last.
-    Middle,
-    /// It is the last of several.
-    Last,
-}
-
-impl Part {
-    /// Whether a record ends with this part.
-    #[must_use]
-    pub fn ends(self) -> bool {
-        matches!(self, Self::Whole | Self::Last)
-    }
-
-    /// Whether this part can follow what is open so far.
-    #[must_use]
-    pub fn fits(self, inside: bool) -> bool {
-        matches!(self, Self::Middle | Self::Last) == inside
-    }
-}
-
-/// The part and the length of the data that follow a header; None without the magic number, or with an unknown flag.
-#[inline]
-#[must_use]
-pub fn part(header: [u8; HEADER_BYTES]) -> Option<(Part, u64)> {
-    let [a, b, c, d, e, f, g, h] = header;
-    if u32::from_le_bytes([a, b, c, d]) != MAGIC {
-        return None;
-    }
-    let word = u32::from_le_bytes([e, f, g, h]);
-    let kind = match word >> 29 {
-        0 => Part::Whole,
-        1 => Part::First,
-        2 => Part::Middle,
-        3 => Part::Last,
-        _ => return None,
-    };
-    Some((kind, u64::from(word & 0x1FFF_FFFF)))
-}
-
-/// Bytes of a part in the file: header, data, padding.
-#[inline]
-#[must_use]
-pub fn part_bytes(length: u64) -> u64 {
-    HEADER_BYTES as u64 + length.next_multiple_of(4)
-}
+use super::recordio_header::{HEADER_BYTES, part, part_bytes};
+use super::{Progress, place_of, positions, truncated};
+use crate::core::errors::{FileTrouble, Trouble};
 
 /// Walks the records of `size` bytes that `read(at, buffer)` gives access to, and calls `each` with the length of every
 /// record, with headers and padding. Memory is bounded, whatever the lengths say.
@@ -170,6 +114,7 @@ pub fn positions_of(path: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::recordio_header::MAGIC;
     use super::*;
 
     fn frame(flag: u32, data: &[u8]) -> Vec<u8> {

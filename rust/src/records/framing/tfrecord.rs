@@ -6,8 +6,9 @@ use std::path::Path;
 
 use super::headers::Headers;
 use super::index::{Index, Lengths, index_each, open_listed};
-use super::{FileTrouble, Progress, Trouble, place_of, truncated};
+use super::{Progress, place_of, truncated};
 use crate::core::crc32c;
+use crate::core::errors::{FileTrouble, Trouble};
 
 /// Bytes before the data: its length and the length's sum.
 pub const HEADER_BYTES: usize = 12;

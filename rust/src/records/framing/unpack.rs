@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 
 use super::tfrecord::{HEADER_BYTES, data_length};
-use super::{FileTrouble, Progress, Trouble, for_each_file};
+use super::{Progress, for_each_file};
+use crate::core::errors::{FileTrouble, Trouble};
 use crate::io::stat::open_regular;
 
 const STEP_BYTES: usize = 1 << 20;

@@ -1,6 +1,6 @@
 //! What can be wrong with one record of JSON, and its messages.
 
-use crate::core::columns::RowFailure;
+use crate::core::errors::RowFailure;
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,8 +6,9 @@ mod rows;
 pub mod scan;
 pub mod text;
 
-use crate::core::columns::{Filled, Form, Records, RowFailure, fill};
-use crate::records::example::element::Dtype;
+use crate::core::columns::{Filled, Form, Records, fill};
+use crate::core::dtype::Dtype;
+use crate::core::errors::RowFailure;
 
 /// What a value becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]

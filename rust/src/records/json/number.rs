@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::scan::Number;
-use crate::records::example::element::Dtype;
+use crate::core::dtype::Dtype;
 
 /// The bytes of a number, of which the first `dtype.size()` count; None if the dtype cannot hold it. Floats are rounded to the
 /// nearest; one that would become infinite is not held.

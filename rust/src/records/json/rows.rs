@@ -4,9 +4,10 @@ use super::fault::Fault;
 use super::number::encode;
 use super::scan::Cursor;
 use super::{Node, Parser, Target};
-use crate::core::columns::{Chunk, Gathered, Records, RowFailure};
+use crate::core::columns::{Chunk, Gathered, Records};
+use crate::core::dtype::Dtype;
+use crate::core::errors::RowFailure;
 use crate::core::prefetch::prefetch;
-use crate::records::example::element::Dtype;
 use crate::records::line_text::{outside, record};
 
 /// How many rows ahead bytes are prefetched: rows are in random order.

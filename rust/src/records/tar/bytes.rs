@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use crate::records::framing::Trouble;
+use crate::core::errors::Trouble;
 
 /// Where the bytes of an archive come from.
 pub trait Bytes {

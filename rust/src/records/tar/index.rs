@@ -7,8 +7,9 @@ use std::path::Path;
 use super::bytes::{Bytes, FileBytes};
 use super::members::{Member, Walk, place_of};
 use super::sample::{lower, split};
+use crate::core::errors::{FileTrouble, Trouble};
 use crate::records::framing::index::open_listed;
-use crate::records::framing::{FileTrouble, Progress, Trouble, for_each_file};
+use crate::records::framing::{Progress, for_each_file};
 
 /// The samples of one archive: where the first begins, and how long each is; they lie without gaps.
 #[derive(Debug, Default, PartialEq, Eq)]

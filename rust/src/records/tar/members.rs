@@ -3,7 +3,7 @@
 use super::bytes::Bytes;
 use super::header::{BLOCK_BYTES, Block, Header, is_zero, parse, until_zero};
 use super::pax;
-use crate::records::framing::Trouble;
+use crate::core::errors::Trouble;
 
 /// Bytes that a long name or an extended header may have.
 const NAME_BYTES: u64 = 1 << 20;

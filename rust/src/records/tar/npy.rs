@@ -1,7 +1,7 @@
 //! NumPy's .npy files (numpy.org/neps/nep-0001-npy-format): a magic, a version, and a header that is a Python literal like
 //! `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`. Numbers only; nothing is ever unpickled.
 
-use crate::records::example::element::Dtype;
+use crate::core::dtype::Dtype;
 
 /// Axes that an array may have, as in NumPy.
 const AXES: usize = 64;

@@ -3,11 +3,11 @@
 use super::members::{Walk, place_of};
 use super::npy;
 use super::sample::{lower, split};
-use crate::core::columns::{Chunk, Filled, Form, Gathered, Records, RowFailure, fill};
+use crate::core::columns::{Chunk, Filled, Form, Gathered, Records, fill};
+use crate::core::dtype::Dtype;
+use crate::core::errors::{RowFailure, Trouble};
 use crate::core::prefetch::prefetch;
-use crate::records::example::element::Dtype;
 use crate::records::example::values::store_integer;
-use crate::records::framing::Trouble;
 
 /// What a member becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,8 @@
 //! no records, they belong to the record that follows, or to the last one, so that records lie without gaps. A byte order
 //! mark of UTF-8 belongs to none.
 
+use crate::core::errors::{FileTrouble, Trouble};
+
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -14,7 +16,7 @@ use std::path::Path;
 
 use self::parts::{Part, Table, plain_part};
 use super::index::open_listed;
-use super::{FileTrouble, Progress, Trouble, for_each_file, place_of};
+use super::{Progress, for_each_file, place_of};
 
 /// Bytes that one task looks at; small enough for its positions to be u32.
 const CHUNK_BYTES: u64 = 4 << 20;

@@ -4,12 +4,14 @@
 //! endian. The library itself trusts its files and would crash on a damaged one; here every number is checked before it is
 //! followed: a page must know its own number, is visited once, and keys must ascend.
 
+use crate::core::errors::Trouble;
+
 mod pages;
 #[cfg(test)]
 mod tests;
 
 use self::pages::Walk;
-use super::{Progress, Trouble};
+use super::Progress;
 
 const MAGIC: u32 = 0xBEEF_C0DE;
 const PAGE_HEADER: usize = 16;

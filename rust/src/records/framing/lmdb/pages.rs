@@ -1,7 +1,8 @@
 //! One tree of an LMDB file, walked page by page.
 
 use super::{Index, PAGE_HEADER, ReadAt, Tree, damaged, u16_at, u32_at, u64_at};
-use crate::records::framing::{Progress, Trouble};
+use crate::core::errors::Trouble;
+use crate::records::framing::Progress;
 
 const NODE_HEADER: usize = 8;
 /// Depth of a tree at most, as in the library.
