@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import penstock as ps
-from penstock.core.spec import Field
+from penstock.core.columns.spec import Field
 from penstock.deliver import open_deliver
 from penstock.deliver.structure import Structure
 from penstock.runtime.slots import Slots

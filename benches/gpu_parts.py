@@ -40,7 +40,7 @@ def kernel(gpu: Any, _: argparse.Namespace) -> Figures:
     import torch
 
     from gpu_checks import image, ps
-    from penstock.core.pixel_ops import PixelOps
+    from penstock.core.columns.pixel_ops import PixelOps
     from penstock.deliver.torch_pixels import affine_of, expression
 
     made = np.zeros((8, 32, 32, 3), np.uint8)

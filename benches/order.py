@@ -26,11 +26,11 @@ from PIL import Image
 
 import penstock as ps
 from penstock.cli.console import print_json
-from penstock.order.batches import BatchOrder
-from penstock.order.mixed import Mixed, Stop
 from penstock.order.protocol import RowOrder
-from penstock.order.segments import Segments
-from penstock.order.shuffled import Shuffled
+from penstock.order.rows.mixed import Mixed, Stop
+from penstock.order.rows.segments import Segments
+from penstock.order.rows.shuffled import Shuffled
+from penstock.order.steps.batches import BatchOrder
 
 PARTS, BLOCKS, STEPS = (1, 2, 100), (1, 100, 4_000), (256, 1)
 _LANES, _ROWS_PER_LANE = 64, 16

@@ -43,7 +43,7 @@ def test_each_framework_has_one_importer() -> None:
 def test_one_place_warns() -> None:
     """It cleans what a terminal would obey out of the text."""
     found = {path.relative_to(PACKAGE).as_posix() for path in FILES if "warnings.warn(" in path.read_text()}
-    assert found == {"core/warned.py"}
+    assert found == {"core/warnings.py"}
 
 
 def names_used(path: Path) -> list[tuple[str, ...]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     )
     from penstock.core.kernels import native_version as __version__
     from penstock.core.limits import Limits
-    from penstock.core.options import Column
+    from penstock.core.verbs.options import Column
     from penstock.dataset import Dataset
     from penstock.format import register_format
     from penstock.from_frameworks import from_tf_data, from_torch
@@ -62,7 +62,7 @@ __all__ = [
 #: Modules by the names that are theirs; of the others it is `core.errors` or `open`. They are imported when a name is first used, so that a
 #: program starts in an instant.
 _HOMES = {
-    "Column": "core.options",
+    "Column": "core.verbs.options",
     "Dataset": "dataset",
     "Limits": "core.limits",
     "Loader": "loader",

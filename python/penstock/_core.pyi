@@ -121,7 +121,7 @@ class EpochOrder:
 
 @final
 class Epochs:
-    """The orders of all epochs of a dataset; seed: with the purpose of its keys; runs: of ids, see `order.segments`."""
+    """The orders of all epochs of a dataset; seed: with the purpose of its keys; runs: of ids, see `order.rows.segments`."""
 
     def __new__(
         cls,

@@ -10,20 +10,20 @@ from functools import wraps
 from os import PathLike
 from typing import Any, Literal, TypeAlias
 
-from penstock.core.asked_by import refuse_trainers
-from penstock.core.buckets import Buckets
-from penstock.core.by_name import options_by_name
-from penstock.core.byte_ranges import ByteRanges, Progress
-from penstock.core.cache_dirs import size_of
+from penstock.core.arguments import check_flags, check_progress, check_whole, is_one_of, is_whole, path_of
+from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
-from penstock.core.given import check_flags, check_progress, check_whole, is_one_of, is_whole, path_of
-from penstock.core.lengths import Lengths
+from penstock.core.files.byte_ranges import ByteRanges, Progress
+from penstock.core.files.cache_dirs import size_of
 from penstock.core.limits import DEFAULT_LIMITS, Limits
+from penstock.core.messages import printable, printable_lines, quoted
 from penstock.core.names import did_you_mean
-from penstock.core.padding import as_names, as_padding_value
-from penstock.core.quoted import printable, printable_lines, quoted
-from penstock.core.spec import Spec
-from penstock.core.warned import warn
+from penstock.core.verbs.buckets import Buckets
+from penstock.core.verbs.lengths import Lengths
+from penstock.core.verbs.options_by_name import options_by_name
+from penstock.core.verbs.padding import as_names, as_padding_value
+from penstock.core.verbs.trainers import refuse_trainers
+from penstock.core.warnings import warn
 from penstock.looking.verbs import (
     balance_rows,
     filter_rows,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 
 
 def matrix_of(batch: Mapping[str, Any], features: Sequence[str]) -> Any:

@@ -6,10 +6,10 @@ from builtins import zip as pairs  # `zip` is a verb here
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from penstock.core.by_name import options_by_name
+from penstock.core.arguments import check_flags
 from penstock.core.errors import PlanError
-from penstock.core.given import check_flags
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
+from penstock.core.verbs.options_by_name import options_by_name
 from penstock.dataset import Dataset
 from penstock.looking.pairing import paired, warn_of_names
 from penstock.plan.check import check_verb

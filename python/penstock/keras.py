@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.core.errors import DataError, PlanError, StateError
 from penstock.core.installing import pip_install
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.loader import Loader
 
 try:

@@ -10,16 +10,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges, Progress
+from penstock.core.arguments import check_flags, check_progress, check_texts, check_whole, path_of, paths_of
 from penstock.core.cancel import in_threads
+from penstock.core.columns.picked_rows import Picked
 from penstock.core.errors import PlanError, SourceError
-from penstock.core.given import check_flags, check_progress, check_texts, check_whole, path_of, paths_of
+from penstock.core.files.byte_ranges import ByteRanges, Progress
+from penstock.core.files.shards import Shards
 from penstock.core.limits import DEFAULT_LIMITS, Limits, check_limits
-from penstock.core.options import Asked, Nulls, Options, check_columns, check_nulls
-from penstock.core.picked import Picked
-from penstock.core.quoted import quoted
-from penstock.core.shards import Shards
-from penstock.core.warned import warn
+from penstock.core.messages import quoted
+from penstock.core.verbs.options import Asked, Nulls, Options, check_columns, check_nulls
+from penstock.core.warnings import warn
 from penstock.dataset import Dataset, of_source
 from penstock.format import format_named, open_source
 from penstock.inputs.iterable import Making
@@ -172,7 +172,7 @@ def _ranges(store: Storage, checks: Checks | None) -> ByteRanges:
 def _locate(
     storage: Storage | None, checks: Checks | None, trust: Trust, home: str, names: Sequence[str]
 ) -> tuple[Shards, ByteRanges]:
-    """See `core.byte_ranges.Locate`; all files must lie in one storage, and where a list at `home` may name them."""
+    """See `core.files.byte_ranges.Locate`; all files must lie in one storage, and where a list at `home` may name them."""
     if not names:
         raise SourceError("read: an empty list of files; write some names into it")
     root = getattr(storage, "root", "")

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from penstock.core.errors import DataError, PlanError
 from penstock.core.installing import pip_install
-from penstock.core.options import Column
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
+from penstock.core.verbs.options import Column
 from penstock.dataset import Dataset
 from penstock.loader import Loader
 from penstock.open import from_iterable

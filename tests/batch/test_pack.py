@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from penstock.batch.pack import Packed, pack_window
 from penstock.core import kernels
+from penstock.core.columns.ragged import edges_of, lists_of
+from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError, RowError
-from penstock.core.packing import Packing
-from penstock.core.ragged import edges_of, lists_of
-from penstock.core.spec import Field
+from penstock.core.verbs.packing import Packing
 from support.tries import TRIES, tries
 
 #: Of every piece: its row, how many of the row's tokens come before it, how many it has.

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.batch.pad import pad_columns, padded_spec
+from penstock.core.columns.ragged import edges_of, lists_of
+from penstock.core.columns.rows import new_rows
+from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError, RowError
-from penstock.core.padding import Padding
-from penstock.core.ragged import edges_of, lists_of
-from penstock.core.rows import new_rows
-from penstock.core.spec import Field
+from penstock.core.verbs.padding import Padding
 from support.tries import tries
 
 DTYPES = ["bool", "int8", "uint16", "int32", "int64", "float16", "float32", "float64"]

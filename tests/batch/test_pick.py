@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.batch.pick import pick
-from penstock.core.rows import Rows, as_rows, join_rows, pack_rows, spans_to_arrow
-from penstock.core.spec import Field, Spans
+from penstock.core.columns.rows import Rows, as_rows, join_rows, pack_rows, spans_to_arrow
+from penstock.core.columns.spec import Field, Spans
 from support.tries import tries
 
 SPEC = {

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.core.rows import spans_to_arrow
-from penstock.core.spec import Spans
+from penstock.core.columns.rows import spans_to_arrow
+from penstock.core.columns.spec import Spans
 
 
 def mapped(made: Any, verb: str = "map") -> dict[str, Any]:

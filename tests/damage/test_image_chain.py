@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock.core.columns.spec import Field, Spans
 from penstock.core.errors import RowError
 from penstock.core.limits import Limits
-from penstock.core.spec import Field, Spans
 from penstock.transform import image
 from support.images import encoded, picture
 from support.tries import tries

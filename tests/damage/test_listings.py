@@ -19,7 +19,7 @@ from PIL import Image
 
 import penstock as ps
 from penstock.core.errors import PenstockError, SourceError
-from penstock.core.warned import warn
+from penstock.core.warnings import warn
 from support.cli_runner import invoke
 from support.tries import tries
 

@@ -15,7 +15,7 @@ import pytest
 
 from penstock.core.errors import DataError, PenstockError, PlanError, RowError
 from penstock.core.limits import Limits
-from penstock.core.options import Column
+from penstock.core.verbs.options import Column
 from support.tfrecords import (
     GOLDEN,
     block,

@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.lower import plan as lower
-from penstock.order.cursor import Position
+from penstock.order.steps.cursor import Position
 from support.seams import lowered_of, runs_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

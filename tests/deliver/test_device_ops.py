@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError
-from penstock.core.spec import Field
 from penstock.transform.image.device import split, uniform
 from support.images import encoded, picture
 from support.seams import lowered_of

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.core.pixel_ops import PixelOps
+from penstock.core.columns.pixel_ops import PixelOps
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 torch_pixels = pytest.importorskip("penstock.deliver.torch_pixels")

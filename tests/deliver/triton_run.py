@@ -13,7 +13,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
-from penstock.core.pixel_ops import PixelOps
+from penstock.core.columns.pixel_ops import PixelOps
 from penstock.deliver.torch_pixels import affine_of, expression, tables_of
 from penstock.deliver.triton_pixels import _kernel, fused
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from penstock.core import kernels
-from penstock.core.cache_dirs import cache_folder, found_folder
 from penstock.core.errors import StorageError
+from penstock.core.files.cache_dirs import cache_folder, found_folder
 from penstock.derived.entries import Entry, entry_key, load_entry, store_entry
 from penstock.format import tfrecord
 from support.cases import FULL

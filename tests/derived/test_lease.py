@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.core.cache_dirs import limit_bytes
 from penstock.core.errors import PlanError
+from penstock.core.files.cache_dirs import limit_bytes
 from penstock.derived.lease import hold, make_room
 
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.core.cache_dirs import cache_folder
-from penstock.core.rows import Rows
+from penstock.core.columns.rows import Rows
+from penstock.core.files.cache_dirs import cache_folder
 from penstock.derived import decoded
 from penstock.derived.decoded import DecodedParts
 from penstock.derived.lease import make_room

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from penstock.core.cancel import StoppedError, work_for
-from penstock.core.scratch import sweep
+from penstock.core.files.scratch import sweep
 from penstock.derived import lock
 from penstock.derived.lock import one_maker
 from servers.http import http_server

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.core.spec import Field
+from penstock.core.columns.spec import Field
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "huggingface"
 

@@ -222,7 +222,7 @@ def test_threads_and_batches_make_no_difference(tmp_path: Path) -> None:
     dataset = ps.read(str(write(tmp_path / "a.jsonl", *rows)))
     source, manifest = dataset.source, dataset.source.manifest
     buffer = np.frombuffer((tmp_path / "a.jsonl").read_bytes(), dtype=np.uint8)
-    from penstock.core.spec import Spans
+    from penstock.core.columns.spec import Spans
 
     records = Spans((buffer,), np.zeros(len(rows), dtype=np.int64), manifest.offset, manifest.length)
     ids = np.arange(len(rows))

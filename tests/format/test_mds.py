@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 import penstock as ps
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.limits import Limits
-from penstock.core.options import Options
+from penstock.core.verbs.options import Options
 from penstock.dataset import of_source
 from penstock.format import open_source
 from penstock.storage import adopt_storage

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
 from penstock.core.kernels import ParquetFooter
-from penstock.core.shards import Shards
 from penstock.format.parquet import parts as parquet_parts
 from penstock.format.parquet.files import Files
 from penstock.format.parquet.layout import Pages

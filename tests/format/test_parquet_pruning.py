@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.files.byte_ranges import ByteRanges
 from penstock.format.parquet import layout as parquet_layout
 from penstock.format.parquet import pruning as parquet_pruning
 from penstock.format.parquet import source as parquet

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.core import repeated
+from penstock.core.columns import repeated_values as repeated
 from penstock.format.parquet.source import _bytes_of_plain
 
 ROWS, TEXTS = 3_000, ["one", "", "three words here", "Ω"]

@@ -10,10 +10,10 @@ import pytest
 
 import penstock as ps
 from format.test_tfrecord import golden, same
+from penstock.core.columns.spec import Field
 from penstock.core.errors import DataError, PenstockError, PlanError, RowError
 from penstock.core.limits import Limits
-from penstock.core.options import Column
-from penstock.core.spec import Field
+from penstock.core.verbs.options import Column
 from support.tfrecords import GOLDEN, block, entry, example, floats, integers, listed, open_files, parse, texts, write
 from support.tries import tries
 

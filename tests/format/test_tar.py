@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.core.columns.spec import Field
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.limits import Limits
-from penstock.core.spec import Field
 from support import damage
 from support.packers import PACKERS
 from support.tars import GOLDEN, archive, member, npy, with_sum, write

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.core.columns.spec import Field
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.limits import Limits
-from penstock.core.spec import Field
 from penstock.format.tar.json_members import split_feature
 from support import damage
 from support import promises as contracts

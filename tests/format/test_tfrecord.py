@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.core.columns.spec import Field, Spans
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.limits import Limits
-from penstock.core.options import Column
-from penstock.core.spec import Field, Spans
+from penstock.core.verbs.options import Column
 from support.tfrecords import (
     GOLDEN,
     block,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.core.shards import Shards
+from penstock.core.files.shards import Shards
 from support.cases import MemoryStorage
 from support.changing_files import LOOKED_AT_AGAIN
 from support.files import columns_of, cuts, errors, flips, outcomes, rows_of, through

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.core.cache_dirs import cache_folder
-from penstock.core.code_key import code_key
 from penstock.core.errors import DataError
+from penstock.core.files.cache_dirs import cache_folder
+from penstock.core.functions.code_key import code_key
 from support import promises as contracts
 
 #: What was drawn; no plain value, so that it does not tell one function from another.

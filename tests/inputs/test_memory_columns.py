@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.core.spec import Field
+from penstock.core.columns.spec import Field
 from support.files import listed
 
 ROWS = 24

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.core.spec import Field
+from penstock.core.columns.spec import Field
 from penstock.lower.context import Context, context_of
 from penstock.lower.nodes import STAGES, lower_node
-from penstock.order.cursor import Position
+from penstock.order.steps.cursor import Position
 from penstock.plan.node import Verb, kinds
 from penstock.plan.nodes import LaneNode, Node
 from penstock.plan.rules import optimize

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.traffic import Traffic
+from penstock.core.files.traffic import Traffic
 from penstock.observe.report import report_text
 from penstock.observe.store import judge_store, store_figures
 

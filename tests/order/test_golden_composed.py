@@ -15,11 +15,11 @@ import pytest
 import penstock as ps
 from golden import make_orders
 from penstock import order as orders
-from penstock.order.batches import BatchOrder
-from penstock.order.chosen import Chosen
-from penstock.order.listed import ListedRows
 from penstock.order.protocol import RowOrder
-from penstock.order.segments import Segments
+from penstock.order.rows.by_id import ListedRows
+from penstock.order.rows.chosen import Chosen
+from penstock.order.rows.segments import Segments
+from penstock.order.steps.batches import BatchOrder
 from support.seams import orders_of
 
 GOLDEN = json.loads(make_orders.FILE.read_text())

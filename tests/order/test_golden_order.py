@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from penstock.core import kernels
-from penstock.order.batches import Last
+from penstock.order.steps.batches import Last
 from support.orders import order_of
 
 GOLDEN = json.loads((Path(__file__).parent / "golden_order.json").read_text())

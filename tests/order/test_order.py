@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.core import kernels
-from penstock.order.batches import BatchOrder, Last
 from penstock.order.blocks import BLOCK_BYTES, default_block_rows
-from penstock.order.cursor import Position, Work, works
 from penstock.order.lanes import MAX_LANES, default_lanes, divisors, share_of_rank
+from penstock.order.steps.batches import BatchOrder, Last
+from penstock.order.steps.cursor import Position, Work, works
 from support.orders import order_of
 from support.tries import tries
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.order.batches import BatchOrder
-from penstock.order.cursor import Work
 from penstock.order.lanes import default_lanes, divisors
 from penstock.order.sharing import explain_ranks, explain_sharing, extra_blocks, lanes_for
+from penstock.order.steps.batches import BatchOrder
+from penstock.order.steps.cursor import Work
 from support import cases, tfrecords
 from support import promises as contracts
 from support.orders import order_of

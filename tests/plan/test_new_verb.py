@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.order.chosen import Chosen, ChosenRows
 from penstock.order.protocol import RowOrder
+from penstock.order.rows.chosen import Chosen, ChosenRows
 from penstock.plan.nodes.rows import RowChoice
 from penstock.plan.saved import SavedPlan
 from penstock.resolve.orders import ORDERS, Below

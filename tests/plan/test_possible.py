@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.core.spec import Field
+from penstock.core.columns.spec import Field
 from penstock.plan.expression import Expression, value_of
 from penstock.plan.possible import may_be_true
 from support import cases

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
+from penstock.core.files.shards import Shards
 from penstock.storage.fetch.plan import plan as plan_requests
 from promises.test_composed import three
 from support import promises

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.order.cursor import Work
+from penstock.order.steps.cursor import Work
 from penstock.plan.nodes import Mix
 from promises.test_composed import COUNTS, even, three
 from support import promises

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.order.cursor import Work
 from penstock.order.lanes import divisors
+from penstock.order.steps.cursor import Work
 from penstock.runtime.slots import room_of
 from support import cases
 from support import promises as contracts

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.order.cursor import Work
+from penstock.order.steps.cursor import Work
 from support import promises
 from support.cases import MemoryStorage
 from support.ledgers import report_of, train

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import penstock as ps
-from penstock.order.lane_rows import LANE_ROWS
+from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.plan.nodes import LaneOutput
 from penstock.plan.tree import flow, leaves, origins
 from penstock.resolve.cut import cut

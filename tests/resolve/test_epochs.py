@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.errors import PlanError
-from penstock.order.cursor import Position, Work, works
+from penstock.order.steps.cursor import Position, Work, works
 from penstock.storage.fetch.remote import RemoteStorage
 from support.caching import Noting
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.order.mixed import Stop, mixed_rows
+from penstock.order.rows.mixed import Stop, mixed_rows
 from penstock.plan.nodes import Mix, Node, Repeat, Shuffle, Zip
 from penstock.plan.tree import find, flow, origins
 from penstock.resolve.cut import cut

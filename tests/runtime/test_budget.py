@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.core.cancel import StoppedError
-from penstock.order.cursor import Work
+from penstock.order.steps.cursor import Work
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots, room_of
 

@@ -24,7 +24,7 @@ import pytest
 
 import penstock as ps
 from penstock.loader.share import share_of
-from penstock.order.cursor import Work
+from penstock.order.steps.cursor import Work
 from penstock.runtime import run as run_module
 from penstock.runtime.run import Run
 from penstock.runtime.stage import Item, Stage
@@ -502,7 +502,7 @@ def test_a_function_that_never_returns_is_left_with_a_warning(monkeypatch: pytes
     def stuck(batch: dict[str, Any]) -> dict[str, Any]:
         if (
             batch["id"][0] >= 16
-        ):  # the first calls are watched, while the loop waits: see penstock.core.global_generators
+        ):  # the first calls are watched, while the loop waits: see penstock.core.functions.global_generators
             entered.set()
             release.wait(20)
         return batch

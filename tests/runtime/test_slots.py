@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.core.columns.spec import Field
 from penstock.core.errors import ProcessError
-from penstock.core.spec import Field
 from penstock.runtime import slots as slots_module
 from penstock.runtime.slots import Slots
 

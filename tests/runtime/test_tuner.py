@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.order.cursor import Work
+from penstock.order.steps.cursor import Work
 from penstock.runtime.budget import Budget
 from penstock.runtime.channel import Closed, Gate
 from penstock.runtime.crew import Crew

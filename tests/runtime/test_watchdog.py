@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.core.spec import Bytes
+from penstock.core.columns.spec import Bytes
 from penstock.loader.reports import LoaderNow
 from penstock.observe.report import pending_text
 from penstock.runtime import watchdog as watchdog_module

@@ -16,8 +16,8 @@ import pytest
 import zarr
 
 import penstock as ps
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
+from penstock.core.files.shards import Shards
 from penstock.source.checks import build as checksum_build
 from penstock.source.checks.build import BuiltChecksums, build_checksums
 from penstock.source.checks.ranges import CheckedRanges

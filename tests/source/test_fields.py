@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.core.columns.spec import Field, Spans
 from penstock.core.errors import PlanError, RowError
-from penstock.core.spec import Field, Spans
 from penstock.source.fields.arrays import NoHeader, WordHeader, array_leaf, picture_leaf
 from penstock.source.fields.codec import BytesLeaf, DigitsLeaf, Leaf, ListLeaf, TextLeaf, ValuesLeaf
 from support.tfrecords import allocate, listed

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from penstock.core.shards import Shards
+from penstock.core.files.shards import Shards
 from penstock.source.manifest import Manifest
 
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.core.spec import Field
+from penstock.core.columns.spec import Field
 
 ROWS = 40
 #: Every fifth age is missing, every seventh weight; ids and whole have no nulls.

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.files.byte_ranges import ByteRanges
 from penstock.source.tables.mapped_shards import MappedShards
 from penstock.source.tables.ranged_file import RangedFile, open_shard
 from penstock.storage.local import LocalStorage

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.core.spec import Field
+from penstock.core.columns.spec import Field
 from penstock.source.selection import Selection, no_column
 
 OFFERED = {"image": Field("bytes"), "label": Field("int64")}

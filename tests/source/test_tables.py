@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.core.columns.spec import Field
 from penstock.core.errors import RowError
-from penstock.core.options import Options
-from penstock.core.spec import Field
+from penstock.core.verbs.options import Options
 from penstock.source.tables.table import choose_columns, columns_of
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.core import event_loop
+from penstock.core.functions import event_loop
 
 ROWS = 60
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock.core.columns.spec import Columns, Field
 from penstock.core.errors import DataError, PlanError
-from penstock.core.spec import Columns, Field
-from penstock.order.asked import AskedOfLanes
-from penstock.order.cursor import Work
+from penstock.order.steps.asked import AskedOfLanes
+from penstock.order.steps.cursor import Work
 from penstock.runtime.stage import Columned, LaneResult, Part
 from penstock.stages.lanes.feeder import Feeder
 from penstock.stages.lanes.made_rows import MadeRows

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.core.byte_ranges import FileRanges
+from penstock.core.files.byte_ranges import FileRanges
 from penstock.lower import reading
 from penstock.source.checks.build import build_checksums
 from penstock.stages.read.records import WindowedRecords

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.core.shards import Shards
-from penstock.order.batches import BatchOrder, Last
-from penstock.order.cursor import Work
+from penstock.core.files.shards import Shards
+from penstock.order.steps.batches import BatchOrder, Last
+from penstock.order.steps.cursor import Work
 from penstock.source.manifest import Manifest
 from penstock.stages.read.upcoming import Upcoming
 from support.orders import order_of

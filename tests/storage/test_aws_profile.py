@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.errors import StorageError
 from penstock.storage import open_storage
-from penstock.storage.stores.aws_profile import profile_settings
+from penstock.storage.stores.auth.aws_profile import profile_settings
 from servers.s3 import CREDENTIALS, s3_server
 
 SECRET = "a-secret-of-a-file"

@@ -16,7 +16,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.errors import DataError, PlanError, SourceError, StorageError
-from penstock.core.shards import Shards
+from penstock.core.files.shards import Shards
 from penstock.storage import open_storage, open_storages
 from penstock.storage.fetch.remote import RemoteStorage
 from penstock.storage.fetch.retry import Retry

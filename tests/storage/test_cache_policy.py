@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from pyarrow import fs
 
-from penstock.core.spec import Ids
-from penstock.order.batches import BatchOrder
-from penstock.order.cursor import Work
-from penstock.order.segments import Segments
-from penstock.order.shuffled import Shuffled
+from penstock.core.columns.spec import Ids
+from penstock.order.rows.segments import Segments
+from penstock.order.rows.shuffled import Shuffled
+from penstock.order.steps.batches import BatchOrder
+from penstock.order.steps.cursor import Work
 from penstock.source.manifest import Manifest
 from penstock.stages.read.upcoming import Upcoming
 from penstock.storage.cache.cache import RangeCache

@@ -15,9 +15,9 @@ import pytest
 from pyarrow import fs
 
 import penstock as ps
-from penstock.core.cache_dirs import size_of
 from penstock.core.errors import DataError, PlanError
-from penstock.core.shards import Shards
+from penstock.core.files.cache_dirs import size_of
+from penstock.core.files.shards import Shards
 from penstock.storage import adopt_storage
 from penstock.storage.cache.storage import CachedStorage, CacheTraffic
 from penstock.storage.local import LocalStorage

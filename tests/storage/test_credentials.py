@@ -15,7 +15,7 @@ from obstore.store import S3Store
 
 import penstock as ps
 from penstock.core.errors import StorageError
-from penstock.storage.stores import credentials
+from penstock.storage.stores.auth import credentials
 from servers.s3 import CREDENTIALS, Server, s3_server
 from servers.scripted import scripted
 

@@ -15,7 +15,7 @@ import pytest
 
 from penstock.core.cancel import StoppedError, work_for
 from penstock.core.errors import DataError
-from penstock.core.shards import Shards
+from penstock.core.files.shards import Shards
 from penstock.storage.fetch.pace import FEWEST, Pace
 from penstock.storage.fetch.plan import LONGEST_BYTES, SHARED_BYTES, plan, shared_bytes
 from penstock.storage.fetch.queue import Request, RequestQueue

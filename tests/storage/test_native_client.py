@@ -17,8 +17,8 @@ import pytest
 from obstore.store import HTTPStore, MemoryStore, S3Store
 
 from penstock.core.errors import StorageError
+from penstock.core.files.shards import Shards
 from penstock.core.kernels import HttpRunner
-from penstock.core.shards import Shards
 from penstock.storage.fetch.native import client as native_client
 from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import plan
@@ -27,8 +27,8 @@ from penstock.storage.fetch.retry import Retry
 from penstock.storage.fetch.scheduler import Scheduler
 from penstock.storage.fetch.transfer import Call
 from penstock.storage.stores import forked, signed_urls
+from penstock.storage.stores.auth.signed_urls import SignedUrls
 from penstock.storage.stores.object import ObjectStore
-from penstock.storage.stores.signed_urls import SignedUrls
 from servers.s3 import CREDENTIALS, Server, served
 from support.faulty_proxy import Faults, proxy
 

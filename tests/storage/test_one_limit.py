@@ -12,7 +12,7 @@ import pytest
 from pyarrow import fs
 
 import penstock as ps
-from penstock.core.cache_dirs import cache_folder, room_bytes
+from penstock.core.files.cache_dirs import cache_folder, room_bytes
 from penstock.derived.lease import make_room
 from support.caching import Remote
 

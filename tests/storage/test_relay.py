@@ -16,7 +16,7 @@ from obstore.store import HTTPStore
 
 import penstock as ps
 from penstock.core.errors import StorageError
-from penstock.storage.stores.relay import REFUSALS, can_relay, relay_url
+from penstock.storage.stores.auth.relay import REFUSALS, can_relay, relay_url
 from servers.s3 import CREDENTIALS, Server, served
 from servers.scripted import Asked, Script, scripted
 

@@ -23,11 +23,11 @@ import zarr
 
 import penstock as ps
 from conftest import jpeg
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import RowError
-from penstock.core.options import Options
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.dataset import of_source
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate

@@ -23,7 +23,7 @@ import numpy as np
 
 import penstock as ps
 from penstock.batch.pick import pick
-from penstock.core.spec import Columns, Spans
+from penstock.core.columns.spec import Columns, Spans
 from penstock.source.protocol import Source
 from penstock.stages.read.blocks import load_block
 from support import shards, tables, tars, tfrecords

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from penstock.core.spec import Columns, Field, Spans
+from penstock.core.columns.spec import Columns, Field, Spans
 from penstock.runtime.slots import Slots
 from penstock.source.protocol import Access, BlockSource
 from penstock.stages.read.records import read_records

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from penstock.core.errors import PlanError
-from penstock.order.batches import BatchOrder, Last
-from penstock.order.natural import Natural
-from penstock.order.segments import Segments
-from penstock.order.shuffled import Shuffled
+from penstock.order.rows.natural import Natural
+from penstock.order.rows.segments import Segments
+from penstock.order.rows.shuffled import Shuffled
+from penstock.order.steps.batches import BatchOrder, Last
 
 
 def order_of(

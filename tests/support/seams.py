@@ -9,7 +9,7 @@ from typing import Any
 import penstock as ps
 import penstock.lower.plan as lowering
 from penstock.lower.lowered import Lowered
-from penstock.order.batches import BatchOrder
+from penstock.order.steps.batches import BatchOrder
 from penstock.plan.tree import Rule
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
-from penstock.core.options import Options
-from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Spans
+from penstock.core.columns.spec import Columns, Spans
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.format.tfrecord import open_tfrecord
 from penstock.source.records.native_columns import ParsedRecords
 

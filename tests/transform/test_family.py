@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 import penstock as ps
+from penstock.core.columns.spec import Columns, Field, Spec
 from penstock.core.draw_keys import DrawKeys
-from penstock.core.spec import Columns, Field, Spec
 from penstock.transform import family
 from penstock.transform.family import Chains, Family, Fitted, Kernel, Op, Site, Workspace, groups_of, path_number
 from support import promises

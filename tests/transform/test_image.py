@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
+from penstock.core.columns.spec import Field, Spans
 from penstock.core.errors import PlanError, RowError
 from penstock.core.limits import Limits
-from penstock.core.spec import Field, Spans
 from penstock.transform import image
 from penstock.transform.image import (
     IMAGENET,

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image, ImageFile, ImageOps
 
 from penstock.core import kernels
+from penstock.core.columns.spec import Field
 from penstock.core.errors import RowError
-from penstock.core.spec import Field
 from penstock.transform import image
 from support.images import as_pillow, encoded, picture
 from support.tries import some, tries

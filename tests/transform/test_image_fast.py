@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
+from penstock.core.columns.spec import Field
 from penstock.core.errors import RowError
-from penstock.core.spec import Field
 from penstock.transform import image
 from penstock.transform.image import (
     CenterCrop,

@@ -26,9 +26,9 @@ from torchvision.transforms import InterpolationMode
 import penstock as ps
 import penstock.torch
 from penstock.core import kernels
+from penstock.core.columns.spec import Field
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.limits import Limits
-from penstock.core.spec import Field
 from penstock.torch.recognised import recognise
 from penstock.transform import image
 from penstock.transform.image import Decode, ImageOp, Normalize, Resize, ToDtype, ToLayout

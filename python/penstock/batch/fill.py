@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core import kernels
-from penstock.core.ragged import Ragged
-from penstock.core.rows import bytes_of
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.ragged import Ragged
+from penstock.core.columns.rows import bytes_of
+from penstock.core.columns.spec import Bytes, Ids
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from penstock.batch.pick import pick_lists
 from penstock.core import kernels
-from penstock.core.rows import bytes_of, spans_to_arrow
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.columns.rows import bytes_of, spans_to_arrow
+from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]

@@ -11,12 +11,12 @@ import numpy as np
 from penstock.batch.fill import Segments, fill
 from penstock.batch.stack import field_of
 from penstock.core import kernels
+from penstock.core.columns.ragged import Ragged, ragged_of
+from penstock.core.columns.rows import new_rows
+from penstock.core.columns.spec import Columns, Field, Ids
 from penstock.core.errors import PlanError, RowError
-from penstock.core.packing import LOSS_MASK, POSITION_IDS, SEGMENT_IDS, Packing
-from penstock.core.padding import value_bytes
-from penstock.core.ragged import Ragged, ragged_of
-from penstock.core.rows import new_rows
-from penstock.core.spec import Columns, Field, Ids
+from penstock.core.verbs.packing import LOSS_MASK, POSITION_IDS, SEGMENT_IDS, Packing
+from penstock.core.verbs.padding import value_bytes
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]

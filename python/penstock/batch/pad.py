@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.batch.fill import Segments, fill
+from penstock.core.columns.ragged import Ragged, ragged_of
+from penstock.core.columns.spec import Columns, Field, Spec
 from penstock.core.errors import RowError
-from penstock.core.padding import Padding, columns_to_pad, lengths_name, mask_name, value_bytes
-from penstock.core.ragged import Ragged, ragged_of
-from penstock.core.spec import Columns, Field, Spec
+from penstock.core.verbs.padding import Padding, columns_to_pad, lengths_name, mask_name, value_bytes
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.ragged import is_numbers, offsets_of, pick_numbers
-from penstock.core.repeated import rows_of
-from penstock.core.rows import Rows, spans_to_arrow, unpack_rows
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.columns.ragged import is_numbers, offsets_of, pick_numbers
+from penstock.core.columns.repeated_values import rows_of
+from penstock.core.columns.rows import Rows, spans_to_arrow, unpack_rows
+from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]

@@ -26,11 +26,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.columns.ragged import ragged_column
+from penstock.core.columns.rows import exact_array, exact_type
+from penstock.core.columns.spec import Column, field_of_type, is_bytes, is_list, is_text
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.ragged import ragged_column
-from penstock.core.rows import exact_array, exact_type
-from penstock.core.spec import Column, field_of_type, is_bytes, is_list, is_text
+from penstock.core.messages import quoted
 
 #: Numbers that NumPy takes as they are, where all are of one of these types: most rows.
 _PLAIN = {bool, float, np.bool_, *np.sctypeDict.values()} - {

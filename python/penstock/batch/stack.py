@@ -22,10 +22,10 @@ from penstock.batch.returned import (
     rows_column,
     texts_column,
 )
+from penstock.core.columns.rows import exact_array, spans_to_arrow
+from penstock.core.columns.spec import Column, Columns, Field, Spans, field_of_type, is_bytes, is_list, is_text
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.rows import exact_array, spans_to_arrow
-from penstock.core.spec import Column, Columns, Field, Spans, field_of_type, is_bytes, is_list, is_text
+from penstock.core.messages import quoted
 
 #: Entries of a list that are rows of a column.
 _ROWS = (list, np.ndarray, pa.Array)

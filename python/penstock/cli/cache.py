@@ -12,8 +12,8 @@ import typer
 from penstock.cli.cached_rows import facts_of_rows, remove_rows, rows_folder, show_rows, verify_rows
 from penstock.cli.console import out, print_json, progress, size_text
 from penstock.cli.opening import Json
-from penstock.core.cache_dirs import cache_folder, room_bytes
 from penstock.core.errors import SourceError
+from penstock.core.files.cache_dirs import cache_folder, room_bytes
 from penstock.derived.row_cache.listing import tables_in
 from penstock.storage.cache.cache import RangeCache
 from penstock.storage.cache.folder import FOLDER, default_limit

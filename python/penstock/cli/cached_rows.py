@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from penstock.cli.console import Report, out, size_text
-from penstock.core.cache_dirs import found_folder
+from penstock.core.files.cache_dirs import found_folder
 from penstock.derived.row_cache.disk import FOLDER
 from penstock.derived.row_cache.listing import listed_in, remove, tables_in, verify
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from penstock.core.quoted import printable, printable_lines
+from penstock.core.messages import printable, printable_lines
 
 #: Reports progress: (done, total), and a few words beside it.
 Report = Callable[..., None]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
 from penstock.dataset import Dataset
 from penstock.loader import Loader
 

@@ -19,7 +19,7 @@ from penstock.cli.sheet import contact_sheet
 from penstock.cli.warnings import files_without_checksums, find_warnings
 from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError
-from penstock.core.shards import Shards
+from penstock.core.files.shards import Shards
 from penstock.dataset import Dataset
 from penstock.source.nulls import null_count
 

@@ -11,9 +11,9 @@ import typer
 
 from penstock.batch.stack import materialize
 from penstock.cli.console import progress
+from penstock.core.columns.rows import join_columns
+from penstock.core.columns.spec import Columns, Ids
 from penstock.core.errors import DataError, PlanError
-from penstock.core.rows import join_columns
-from penstock.core.spec import Columns, Ids
 from penstock.dataset import Dataset
 from penstock.format.media.folder import IMAGES
 from penstock.loader import Loader

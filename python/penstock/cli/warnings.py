@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from penstock.cli.console import size_text
-from penstock.core.byte_ranges import read_ranges
+from penstock.core.files.byte_ranges import read_ranges
 from penstock.dataset import Dataset
 from penstock.format.media.folder import MediaFolder
 from penstock.source.checks.ranges import CheckedRanges

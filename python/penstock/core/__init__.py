@@ -1,1 +1,4 @@
-"""The base of everything else: columns, shards, errors, limits, the binding to native code. Imports only itself."""
+"""The base of everything else, which imports only itself.
+
+`columns/`, `files/`, `functions/` (users'), `verbs/` (what they are given); `errors`, `limits`, `messages` (values in them), `arguments` (checks of what users gave), `kernels` (native code).
+"""

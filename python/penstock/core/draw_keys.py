@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
 
 
 @dataclass(frozen=True, eq=False)

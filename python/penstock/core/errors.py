@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from penstock.core.quoted import in_bounds, printable
+from penstock.core.messages import in_bounds, printable
 
 
 class PenstockError(Exception):

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any
 
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 
 #: Kernels count in 64 bits, and add some.
 _MOST = 1 << 62

@@ -7,11 +7,11 @@ import importlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from penstock.core.arguments import is_one_of
+from penstock.core.columns.pixel_ops import PixelOps
+from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError
-from penstock.core.given import is_one_of
-from penstock.core.pixel_ops import PixelOps
-from penstock.core.quoted import quoted
-from penstock.core.spec import Field
+from penstock.core.messages import quoted
 
 #: Gives memory of a number of bytes from which copies to the device are fast: an array of uint8.
 Take = Callable[[int], Any]

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.core.errors import PlanError
-from penstock.core.warned import warn
+from penstock.core.warnings import warn
 
 #: How long a rank waits for the others to make their loaders, after what time it takes any equal loader of theirs for its own's
 #: counterpart, and how long a rank that fails waits until the others have read why.

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 
 
 def record_batch_of(columns: dict[str, Any]) -> pa.RecordBatch:

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.columns.spec import Field, field_of_type
 from penstock.core.errors import DataError, PlanError
-from penstock.core.quoted import quoted
-from penstock.core.spec import Field, field_of_type
+from penstock.core.messages import quoted
 
 LIST, NESTED, CHANNELS_LAST = "list", "nested", "channels_last"
 _FORMS = (LIST, NESTED, CHANNELS_LAST)

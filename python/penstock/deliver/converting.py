@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.columns.spec import Field, field_of_type
 from penstock.core.errors import PlanError
-from penstock.core.spec import Field, field_of_type
 from penstock.deliver import Deliver, Take
 from penstock.deliver.conversions import (
     CHANNELS_LAST,

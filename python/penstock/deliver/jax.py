@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.spec import Field
 from penstock.core.errors import DataError, PlanError
 from penstock.core.installing import pip_install
-from penstock.core.quoted import quoted
-from penstock.core.spec import Field
+from penstock.core.messages import quoted
 from penstock.deliver import Take
 from penstock.deliver.numpy import parts_of
 

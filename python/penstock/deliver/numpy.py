@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError
 from penstock.core.installing import pip_install
-from penstock.core.spec import Field
 from penstock.deliver import Take
 
 

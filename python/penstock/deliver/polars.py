@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core.errors import PlanError
 from penstock.core.installing import pip_install
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.deliver.arrow import arrow_of
 
 try:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from penstock.core.arguments import hold_as_int, is_whole
 from penstock.core.errors import PlanError
-from penstock.core.given import hold_as_int, is_whole
-from penstock.core.quoted import quoted
-from penstock.core.warned import warn
+from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 from penstock.deliver import launchers
 from penstock.deliver.agreement import Agreement, Members, Said, Store, WrongError
 from penstock.deliver.launchers import Found

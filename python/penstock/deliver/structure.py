@@ -12,7 +12,7 @@ from keyword import iskeyword
 from typing import Any, TypeAlias
 
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.deliver.batch_dict import BatchDict
 from penstock.deliver.trees import register_batches
 

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.pixel_ops import PixelOps
+from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError, ProcessError
 from penstock.core.installing import pip_install
-from penstock.core.pixel_ops import PixelOps
-from penstock.core.quoted import quoted
-from penstock.core.spec import Field
+from penstock.core.messages import quoted
 from penstock.deliver import Take
 from penstock.deliver.in_flight import InFlight
 from penstock.deliver.numpy import parts_of

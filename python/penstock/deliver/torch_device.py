@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from penstock.core.errors import PlanError, ProcessError
-from penstock.core.quoted import quoted
-from penstock.core.warned import warn
+from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 from penstock.deliver.launchers import local_rank
 
 

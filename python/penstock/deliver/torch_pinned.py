@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from penstock.core.warned import warn
+from penstock.core.warnings import warn
 from penstock.deliver.torch_staging import in_order_of_memory
 
 

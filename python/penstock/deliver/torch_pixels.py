@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from penstock.core.pixel_ops import FIRST_TABLE, HORIZONTAL, VERTICAL, PixelOps
-from penstock.core.warned import warn
+from penstock.core.columns.pixel_ops import FIRST_TABLE, HORIZONTAL, VERTICAL, PixelOps
+from penstock.core.warnings import warn
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from penstock.core.pixel_ops import PixelOps
+from penstock.core.columns.pixel_ops import PixelOps
 
 _BLOCK = 1024
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from penstock.core.cache_dirs import cache_folder
-from penstock.core.picked import Picked
+from penstock.core.columns.picked_rows import Picked
+from penstock.core.files.cache_dirs import cache_folder
 from penstock.derived.entries import load_checked, write_checked
 from penstock.derived.lock import one_maker
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.cache_dirs import LIMIT_NAME, limit_bytes
+from penstock.core.columns.repeated_values import joined
+from penstock.core.columns.rows import Rows
 from penstock.core.errors import SourceError, StorageError
+from penstock.core.files.cache_dirs import LIMIT_NAME, limit_bytes
 from penstock.core.lru import Lru
-from penstock.core.repeated import joined
-from penstock.core.rows import Rows
-from penstock.core.warned import warn
+from penstock.core.warnings import warn
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lease import make_room
 from penstock.derived.lock import one_maker

@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.columns.spec import Ids
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError
-from penstock.core.options import Options
-from penstock.core.progress import watched
-from penstock.core.scratch import room_errors, scratch_path, usable_bytes, whole_file
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.files.progress import watched
+from penstock.core.files.scratch import room_errors, scratch_path, usable_bytes, whole_file
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lease import make_room
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges, read_range
+from penstock.core.columns.spec import Bytes
 from penstock.core.errors import DataError
+from penstock.core.files.byte_ranges import ByteRanges, read_range
+from penstock.core.files.scratch import check_room
+from penstock.core.files.shards import Shards
 from penstock.core.limits import Limits
-from penstock.core.options import Options
-from penstock.core.scratch import check_room
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes
+from penstock.core.verbs.options import Options
 from penstock.derived.entries import shard_key
 from penstock.derived.files import DerivedFiles
 

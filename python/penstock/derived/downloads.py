@@ -20,13 +20,13 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges, Progress, read_range
-from penstock.core.cache_dirs import cache_folder
 from penstock.core.errors import DataError, StorageError
-from penstock.core.options import Options
-from penstock.core.progress import watched
-from penstock.core.scratch import check_room, room_errors
-from penstock.core.shards import Shards
+from penstock.core.files.byte_ranges import ByteRanges, Progress, read_range
+from penstock.core.files.cache_dirs import cache_folder
+from penstock.core.files.progress import watched
+from penstock.core.files.scratch import check_room, room_errors
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.derived.entries import shard_key
 from penstock.derived.files import DerivedFiles
 

@@ -1,6 +1,6 @@
 """Indexes of files in the user's cache: where records lie, and how files are compressed.
 
-The cache is a folder of this user's (see `penstock.core.cache_dirs`). An entry's name is a digest of the
+The cache is a folder of this user's (see `penstock.core.files.cache_dirs`). An entry's name is a digest of the
 format, its version, and the file's path or URL, size and modification time or ETag, so a changed file has another entry. Entries
 appear whole or not at all, and a damaged one is ignored. Several processes may write the same entry at once.
 """
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.scratch import whole_file
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
+from penstock.core.files.scratch import whole_file
+from penstock.core.files.shards import Shards
 
 #: The start of every entry; another layout gets another number.
 _MAGIC = b"PSTKIX02"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from penstock.core.cache_dirs import cache_folder
 from penstock.core.errors import SourceError
-from penstock.core.scratch import check_room, room_errors, whole_file
-from penstock.core.shards import Shards
+from penstock.core.files.cache_dirs import cache_folder
+from penstock.core.files.scratch import check_room, room_errors, whole_file
+from penstock.core.files.shards import Shards
 from penstock.derived.entries import part_key
 from penstock.derived.lease import hold, make_room
 from penstock.derived.lock import one_maker

@@ -16,9 +16,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 
-from penstock.core.cache_dirs import room_bytes
-from penstock.core.scratch import FOLDER as SCRATCH
-from penstock.core.scratch import unlock, usable_bytes
+from penstock.core.files.cache_dirs import room_bytes
+from penstock.core.files.scratch import FOLDER as SCRATCH
+from penstock.core.files.scratch import unlock, usable_bytes
 
 #: Where earlier versions wrote unfinished files. One that was not written to for so long is a leftover.
 _STALE_S = 24 * 3600.0

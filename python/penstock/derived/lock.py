@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterable, Iterator
 
 from penstock.core.cancel import StoppedError, is_stopped
-from penstock.core.scratch import FOLDER, unlock
-from penstock.core.warned import warn
+from penstock.core.files.scratch import FOLDER, unlock
+from penstock.core.warnings import warn
 
 #: Seconds between two tries to get a lock, and between two signs of life.
 _LOOK_S, _ALIVE_S = 0.05, 1.0

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import PenstockError, PlanError, SourceError
-from penstock.core.options import Options
-from penstock.core.quoted import quoted
-from penstock.core.shards import Shards
-from penstock.core.warned import warn
+from penstock.core.files.byte_ranges import ByteRanges, read_range
+from penstock.core.files.shards import Shards
+from penstock.core.messages import quoted
+from penstock.core.verbs.options import Options
+from penstock.core.warnings import warn
 from penstock.format import csv, hdf5, huggingface, lmdb, recordio, text, tfrecord
 from penstock.format import lists as manifest_file
 from penstock.format.arrow import source as arrow_ipc

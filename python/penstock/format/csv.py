@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges, read_ranges
+from penstock.core.columns.spec import Columns, Ids, Spans, Spec, is_bytes, is_text
 from penstock.core.errors import DataError, PlanError, RowError
-from penstock.core.options import Options
-from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Ids, Spans, Spec, is_bytes, is_text
-from penstock.core.warned import warn
+from penstock.core.files.byte_ranges import ByteRanges, read_ranges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
+from penstock.core.warnings import warn
 from penstock.derived.decompress import with_packed
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format

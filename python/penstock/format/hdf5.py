@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.ragged import edges_of
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError, SourceError
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
 from penstock.core.installing import pip_install
 from penstock.core.lru import Lru
-from penstock.core.options import Options
-from penstock.core.ragged import edges_of
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.verbs.options import Options
 from penstock.derived.downloads import copies_of, naming
 from penstock.format.hdf5_chunks import Blocks
 from penstock.source.arrays.sliced import (

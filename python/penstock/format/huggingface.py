@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.rows import Rows, as_rows, join_rows
+from penstock.core.columns.spec import Columns, Ids, Spec
 from penstock.core.errors import DataError, PlanError, SourceError
-from penstock.core.options import Column, Options
-from penstock.core.rows import Rows, as_rows, join_rows
-from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Ids, Spec
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Column, Options
 from penstock.format.arrow import source as arrow_ipc
 from penstock.format.parquet import source as parquet
 from penstock.source.dotted_names import Path, dotted, name_of

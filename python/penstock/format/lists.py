@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges, read_range, read_ranges
+from penstock.core.columns.rows import new_rows
+from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
-from penstock.core.options import Column, Options
-from penstock.core.rows import new_rows
-from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.files.byte_ranges import ByteRanges, read_range, read_ranges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Column, Options
 from penstock.format.json.lines import open_jsonl
 from penstock.format.media.classes import Classes, classes_of
 from penstock.source.manifest import Manifest

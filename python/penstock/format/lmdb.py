@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.ragged import edges_of, texts_of
+from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import PlanError, SourceError
-from penstock.core.options import Options
-from penstock.core.progress import BRIEF_BYTES, watched
-from penstock.core.ragged import edges_of, texts_of
-from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.progress import BRIEF_BYTES, watched
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.derived.downloads import copies_of, naming
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges, read_ranges
+from penstock.core.columns.spec import Field, Ids, Spans
 from penstock.core.errors import PlanError, RowError, SourceError
-from penstock.core.options import Options
-from penstock.core.shards import Shards
-from penstock.core.spec import Field, Ids, Spans
+from penstock.core.files.byte_ranges import ByteRanges, read_ranges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.derived.decompressed_shards import read_whole
 from penstock.source.fields.arrays import NoHeader, array_leaf, peek
 from penstock.source.fields.codec import BytesLeaf, ValuesLeaf

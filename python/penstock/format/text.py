@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.ragged import texts_of
+from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import PlanError
-from penstock.core.options import Options
-from penstock.core.ragged import texts_of
-from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.derived.decompress import with_packed
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format

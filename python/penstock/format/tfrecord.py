@@ -15,12 +15,12 @@ from functools import partial
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.spec import Field, Spans
 from penstock.core.errors import DataError, PlanError, RowError
-from penstock.core.options import Column, Options
-from penstock.core.shards import Shards
-from penstock.core.spec import Field, Spans
-from penstock.core.warned import warn
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Column, Options
+from penstock.core.warnings import warn
 from penstock.source.manifest import Manifest, first_records
 from penstock.source.protocol import Format
 from penstock.source.records.index import Framing, index_shards

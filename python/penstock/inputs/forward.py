@@ -13,9 +13,9 @@ from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
+from penstock.core.columns.spec import Columns, Spec
 from penstock.core.errors import DataError, PlanError, ProcessError
-from penstock.core.spec import Columns, Spec
-from penstock.core.turn import Turn
+from penstock.core.picklable_lock import Turn
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Resuming
 

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.columns.ragged import check_ragged_shape, ragged_column
+from penstock.core.columns.rows import exact_array
+from penstock.core.columns.spec import Column as Values
+from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError, RowError
-from penstock.core.quoted import quoted
-from penstock.core.ragged import check_ragged_shape, ragged_column
-from penstock.core.rows import exact_array
-from penstock.core.spec import Column as Values
-from penstock.core.spec import Field
+from penstock.core.messages import quoted
 from penstock.source.protocol import Allocate
 
 #: What `np.asarray`, `Tensor.numpy` and `pa.array` raise about values that they cannot take.

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from penstock.core.columns.spec import Columns, Field, Spec
 from penstock.core.errors import PlanError, RowError
-from penstock.core.options import Asked, Column
-from penstock.core.quoted import quoted
-from penstock.core.spec import Columns, Field, Spec
+from penstock.core.messages import quoted
+from penstock.core.verbs.options import Asked, Column
 from penstock.inputs.item_values import REFUSALS, ItemColumn, field_of_rows, field_of_value, inner_axes, join_values
 from penstock.source.protocol import Allocate
 from penstock.source.selection import Selection

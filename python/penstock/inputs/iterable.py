@@ -10,15 +10,15 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from penstock.core.byte_ranges import Progress
-from penstock.core.code_key import code_key
+from penstock.core.columns.rows import new_rows
+from penstock.core.columns.spec import Spec
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.files.byte_ranges import Progress
+from penstock.core.functions.code_key import code_key
+from penstock.core.functions.random_use import mentions_generators
 from penstock.core.limits import DEFAULT_LIMITS, Limits
-from penstock.core.options import Asked
-from penstock.core.random_use import mentions_generators
-from penstock.core.rows import new_rows
-from penstock.core.spec import Spec
-from penstock.core.warned import warn
+from penstock.core.verbs.options import Asked
+from penstock.core.warnings import warn
 from penstock.inputs.forward import Draw, Stream, takes_start
 from penstock.inputs.items import Items, learn_items, rows_together
 from penstock.inputs.spool import Blocks, Spool, kept_spool, own_spool

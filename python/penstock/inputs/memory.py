@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.columns.ragged import is_numbers, pick_numbers
+from penstock.core.columns.spec import Columns, Ids, Spans, Spec
 from penstock.core.errors import PlanError, SourceError
-from penstock.core.options import Nulls
-from penstock.core.ragged import is_numbers, pick_numbers
-from penstock.core.spec import Columns, Ids, Spans, Spec
+from penstock.core.verbs.options import Nulls
 from penstock.inputs.memory_columns import hold, named_columns
 from penstock.source.manifest import Manifest, StatedManifest
 from penstock.source.protocol import Access, Allocate

@@ -5,7 +5,7 @@
 | numbers, booleans, bfloat16 (ml_dtypes, torch)     | an array of the same dtype                                     |
 | text, bytes, dictionaries and categories of them   | large_string, large_binary                                     |
 | dates, times, durations of NumPy, Arrow, pandas    | int64, in the unit of their type                               |
-| lists of arrays or lists that differ in length     | ragged (see `penstock.core.ragged`)                                 |
+| lists of arrays or lists that differ in length     | ragged (see `penstock.core.columns.ragged`)                                 |
 | None, NaT, pandas.NA, nulls, what is masked        | refused, or Arrow's nulls where there is a rule about them; NaN is a number where the column is one of floats |
 
 pandas and Polars are known by their names and protocols, and never imported.
@@ -24,11 +24,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.columns.ragged import ragged_column
+from penstock.core.columns.spec import Field, field_of_type, is_bytes, is_text
 from penstock.core.errors import DataError, PlanError, SourceError
-from penstock.core.options import Nulls
-from penstock.core.quoted import quoted
-from penstock.core.ragged import ragged_column
-from penstock.core.spec import Field, field_of_type, is_bytes, is_text
+from penstock.core.messages import quoted
+from penstock.core.verbs.options import Nulls
 from penstock.inputs.item_values import REFUSALS, as_array
 from penstock.source.nulls import null_rows, numbers_of, valid_name
 from penstock.source.tables.table import TableColumn, column_of, one_array

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
+from penstock.core.columns.spec import Columns, Ids, Spans, Spec
 from penstock.core.errors import DataError, PlanError, SourceError
-from penstock.core.global_generators import Seed, SeededCalls, draw_key
-from penstock.core.held_generators import HeldGenerators
-from penstock.core.options import Asked
-from penstock.core.spec import Columns, Ids, Spans, Spec
-from penstock.core.turn import Turn
+from penstock.core.functions.global_generators import Seed, SeededCalls, draw_key
+from penstock.core.functions.held_generators import HeldGenerators
+from penstock.core.picklable_lock import Turn
+from penstock.core.verbs.options import Asked
 from penstock.inputs.items import Items, learn_columns, learn_items, rows_together
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
 from penstock.source.protocol import Access, Allocate

@@ -19,15 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.arguments import is_whole
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
+from penstock.core.columns.rows import new_rows, spans_to_arrow
+from penstock.core.columns.spec import Bytes, Columns, Ids, Spans
 from penstock.core.errors import DataError, PlanError, SourceError
-from penstock.core.given import is_whole
-from penstock.core.options import Options
-from penstock.core.quoted import quoted
-from penstock.core.rows import new_rows, spans_to_arrow
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Columns, Ids, Spans
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.messages import quoted
+from penstock.core.verbs.options import Options
 from penstock.inputs.forward import STREAM_ROWS, Stream
 from penstock.source.manifest import StatedManifest, digest_of
 from penstock.source.protocol import Format, Source

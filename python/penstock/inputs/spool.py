@@ -20,15 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import Progress
-from penstock.core.cache_dirs import cache_folder
-from penstock.core.column_digest import add_column
+from penstock.core.arguments import is_whole
+from penstock.core.columns.digest import add_column
+from penstock.core.columns.spec import Bytes, Columns, Field, Ids, Spec, field_of_type
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError, SourceError
-from penstock.core.given import is_whole
+from penstock.core.files.byte_ranges import Progress
+from penstock.core.files.cache_dirs import cache_folder
+from penstock.core.files.scratch import check_room, room_errors, scratch_file
 from penstock.core.limits import Limits
-from penstock.core.scratch import check_room, room_errors, scratch_file
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spec, field_of_type
 from penstock.derived.lock import one_maker
 from penstock.source.manifest import Manifest, StatedManifest
 from penstock.source.protocol import Access

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from penstock.core.errors import ProcessError, StorageError
-from penstock.core.traffic import Traffic, sum_of
+from penstock.core.files.traffic import Traffic, sum_of
 from penstock.deliver import Deliver
 from penstock.loader.item_source import LanePlaces
 from penstock.loader.options import LoaderOptions
@@ -17,7 +17,7 @@ from penstock.loader.share import Share
 from penstock.observe.bad_samples import BadSamples
 from penstock.observe.stats import all_meters, all_tuning, no_stats, run_stats
 from penstock.observe.store import store_figures
-from penstock.order.cursor import Position
+from penstock.order.steps.cursor import Position
 from penstock.plan.tree import leaves
 from penstock.runtime.run import Run
 from penstock.runtime.slots import Slots

@@ -22,7 +22,7 @@ from penstock.loader.options import LoaderOptions
 from penstock.loader.share import Share
 from penstock.observe.bad_samples import BadSamples
 from penstock.observe.stats import no_stats
-from penstock.order.cursor import Position
+from penstock.order.steps.cursor import Position
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Delivered
 

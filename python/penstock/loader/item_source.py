@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.loader.share import Share
-from penstock.order.cursor import Position
+from penstock.order.steps.cursor import Position
 from penstock.runtime.stage import Delivered
 from penstock.stages.lanes.states import Place
 

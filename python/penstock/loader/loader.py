@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, Unpack, ov
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.by_name import options_by_name
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import PenstockError, PlanError
-from penstock.core.quoted import printable_lines
-from penstock.core.spec import Ids
+from penstock.core.messages import printable_lines
+from penstock.core.verbs.options_by_name import options_by_name
 from penstock.dataset import Dataset, with_kept_nulls
 from penstock.deliver import open_deliver, with_conversions
 from penstock.deliver.accelerate import Seen

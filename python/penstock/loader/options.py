@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
-from penstock.core.by_name import Function
-from penstock.core.cache_dirs import size_of
+from penstock.core.arguments import is_one_of, is_whole
 from penstock.core.errors import PlanError
-from penstock.core.given import is_one_of, is_whole
-from penstock.core.quoted import quoted
+from penstock.core.files.cache_dirs import size_of
+from penstock.core.messages import quoted
+from penstock.core.verbs.options_by_name import Function
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.structure import FRAMES
 from penstock.observe.bad_samples import BadSamples, OnError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from penstock.core.errors import ProcessError
-from penstock.core.tracebacks import users_part
+from penstock.core.functions.tracebacks import users_part
 from penstock.deliver import Deliver
 from penstock.deliver.accelerate import Seen, is_at_work
 from penstock.deliver.structure import Structure

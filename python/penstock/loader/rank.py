@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from penstock.core.arguments import is_whole
 from penstock.core.errors import PlanError, ProcessError, StateError
-from penstock.core.given import is_whole
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.accelerate import is_at_work
@@ -16,12 +16,12 @@ from penstock.loader.here import Here
 from penstock.loader.in_child import InChild
 from penstock.loader.item_source import ItemSource
 from penstock.loader.options import LoaderOptions
+from penstock.loader.progress import Progress
 from penstock.loader.reports import LoaderNow
 from penstock.loader.share import Share, share_of
 from penstock.loader.single_steps import SingleSteps
 from penstock.observe.ledger.writer import Ledger
-from penstock.order.cursor import Position
-from penstock.order.progress import Progress
+from penstock.order.steps.cursor import Position
 from penstock.plan.between_ranks import PlanOfRank
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.saved import SavedPlan

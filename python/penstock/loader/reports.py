@@ -11,9 +11,9 @@ from penstock.loader.options import LoaderOptions
 from penstock.loader.share import Share
 from penstock.observe.cache_report import cache_advice, cache_lines
 from penstock.observe.report import pending_text, report_text
-from penstock.order.cursor import Position
 from penstock.order.sharing import explain_sharing
-from penstock.order.token_batches import TokenBatches
+from penstock.order.steps.cursor import Position
+from penstock.order.steps.token_batches import TokenBatches
 from penstock.storage.fetch.scheduler import pending_requests
 
 

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from penstock.core.columns.spec import Ids
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError, StateError
-from penstock.core.spec import Ids
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.launchers import processes_here, ranks_here
@@ -21,9 +21,9 @@ from penstock.observe.bad_samples import BadSamples
 from penstock.observe.ledger.format import Header
 from penstock.observe.ledger.writer import Rows as LedgerRows
 from penstock.observe.quarantine import BadSample
-from penstock.order.contents import Contents, contents_of, padding
-from penstock.order.cursor import Position
-from penstock.order.token_batches import TokenBatches
+from penstock.order.epoch_contents import Contents, contents_of, padding
+from penstock.order.steps.cursor import Position
+from penstock.order.steps.token_batches import TokenBatches
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.nodes import BatchTokens, Mix, Shard
 from penstock.plan.rules import optimize
@@ -219,7 +219,7 @@ def share_of(
 ) -> Share:
     """The share of (rank, world size), with stages of its own; PlanError if so many ranks cannot share the plan.
 
-    weights: what was set for the dataset's mixes. equal_parts: see `order.batches.BatchOrder`.
+    weights: what was set for the dataset's mixes. equal_parts: see `order.steps.batches.BatchOrder`.
     """
     rank, world_size = ranks
     dataset = Dataset(weights.applied(dataset.root))

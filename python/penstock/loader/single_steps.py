@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.loader.share import Share
-from penstock.order.cursor import Work
+from penstock.order.steps.cursor import Work
 
 
 class SingleSteps:

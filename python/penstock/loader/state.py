@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from penstock.core.errors import StateError
-from penstock.core.quoted import quoted
-from penstock.core.warned import warn
+from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 from penstock.loader.rank import ThisRank
-from penstock.order.cursor import Position
-from penstock.order.lane_rows import LANE_ROWS
+from penstock.order.rows.lane_rows import LANE_ROWS
+from penstock.order.steps.cursor import Position
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.saved import STATE_VERSION, check_state
 from penstock.resolve.stream_state import check_streams, stream_entries

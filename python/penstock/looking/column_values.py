@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch.stack import materialize
-from penstock.core.byte_ranges import Progress
+from penstock.core.columns.spec import Columns, Field, Ids, Spec, is_list
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
+from penstock.core.files.byte_ranges import Progress
+from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
-from penstock.core.quoted import quoted
-from penstock.core.spec import Columns, Field, Ids, Spec, is_list
-from penstock.order.zipped import Link, followed
+from penstock.order.rows.zipped import Link, followed
 from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of, no_rows, value_of
 from penstock.plan.nodes import Node, Read, Select

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
-from penstock.core.picked import Picked
-from penstock.core.quoted import quoted
-from penstock.core.spec import Ids
-from penstock.core.warned import warn
+from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 from penstock.looking.column_values import check_expression
 from penstock.looking.rows import Looking
 from penstock.plan.check import check_verb

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.spec import Ids
 from penstock.core.cpus import usable_cpus
 from penstock.core.kernels import crc32c_sums
-from penstock.core.spec import Ids
 from penstock.order.keys import mix_rows
 from penstock.plan.nodes import Node, Read
 from penstock.plan.tree import leaves

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.byte_ranges import Progress
+from penstock.core.arguments import check_progress
+from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
-from penstock.core.given import check_progress
-from penstock.core.picked import Picked
-from penstock.core.quoted import quoted
-from penstock.core.spec import Ids
+from penstock.core.files.byte_ranges import Progress
+from penstock.core.messages import quoted
 from penstock.derived.choices import kept_choices
 from penstock.looking.column_values import column_values, true_rows
 from penstock.plan.check import check_picking

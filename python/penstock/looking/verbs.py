@@ -12,18 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.batch.stack import mask_of
-from penstock.core.byte_ranges import Progress
+from penstock.core.arguments import check_flags, is_one_of, is_whole
+from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
-from penstock.core.given import check_flags, is_one_of, is_whole
-from penstock.core.picked import Picked
-from penstock.core.quoted import quoted
-from penstock.core.spec import Ids
+from penstock.core.files.byte_ranges import Progress
+from penstock.core.messages import quoted
 from penstock.looking.column_values import check_expression, row_values
 from penstock.looking.row_keys import row_keys, value_keys
 from penstock.looking.rows import Looking, digest
-from penstock.order.balance import balanced
-from penstock.order.sampling import drawn_again, drawn_once
-from penstock.order.split import part_rows, split_by_key, split_classes
+from penstock.order.choose import balanced, drawn_again, drawn_once, part_rows, split_by_key, split_classes
 from penstock.plan.columns import check_names, spec_of
 from penstock.plan.expression import Expression, expression_of
 from penstock.plan.function_parts import function_parts

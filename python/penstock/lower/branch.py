@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from penstock.core.columns.spec import Field, Spec
 from penstock.core.limits import Limits, tightest
-from penstock.core.spec import Field, Spec
 from penstock.plan.nodes import Map, MapRows, Read
 from penstock.runtime.stage import Stage
 from penstock.stages.moved_ops import MovedOps

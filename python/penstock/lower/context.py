@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.spec import Field, Ids
+from penstock.core.columns.spec import Field, Ids
 from penstock.lower.branch import Branch
 from penstock.lower.on_device import OnDevice
-from penstock.order.batches import BatchOrder
-from penstock.order.cursor import Cursor
-from penstock.order.zipped import Link
+from penstock.order.rows.zipped import Link
+from penstock.order.steps.batches import BatchOrder
+from penstock.order.steps.cursor import Cursor
 from penstock.plan.nodes import Node, Origin
 from penstock.processes.pool import Pool
 from penstock.resolve.ordering import Where

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.core.event_loop import is_async
+from penstock.core.functions.event_loop import is_async
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
 from penstock.plan.nodes import FilterFunction, FlatMap, Map, MapRows

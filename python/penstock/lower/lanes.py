@@ -11,8 +11,8 @@ from penstock.core import kernels
 from penstock.lower.context import ITEM_BYTES, Context, context_of
 from penstock.lower.functions import call_of
 from penstock.lower.lowered import Stages
-from penstock.order.batches import BatchOrder
 from penstock.order.keys import STAGE_KEY
+from penstock.order.steps.batches import BatchOrder
 from penstock.plan.nodes import LaneNode, LaneOutput, Node, SkipBad
 from penstock.plan.tree import comes_once
 from penstock.resolve.cut import cut

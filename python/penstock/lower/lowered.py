@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.core.spec import Ids, Spec
-from penstock.core.warned import warn
+from penstock.core.columns.spec import Ids, Spec
+from penstock.core.warnings import warn
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
-from penstock.order.batches import BatchOrder
-from penstock.order.cursor import Position, Work, works
+from penstock.order.steps.batches import BatchOrder
+from penstock.order.steps.cursor import Position, Work, works
 from penstock.processes.pool import Pool
 from penstock.resolve.ordering import Where
 from penstock.runtime.budget import Budget

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError
-from penstock.core.spec import Field
 from penstock.deliver import Deliver
 from penstock.lower.cache_places import cache_places
 from penstock.lower.context import ITEM_BYTES, context_of
@@ -15,8 +15,8 @@ from penstock.lower.lowered import Lowered, Stages, share_memory
 from penstock.lower.on_device import OnDevice, in_words, last_transform
 from penstock.lower.reading import FAR_BYTES
 from penstock.lower.stages import delivering, stages_of
-from penstock.order.batches import Last
-from penstock.order.token_batches import TokenBatches
+from penstock.order.steps.batches import Last
+from penstock.order.steps.token_batches import TokenBatches
 from penstock.plan.nodes import MapVerb, Node, Pad, TransformBatch
 from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import flow, leaves

@@ -10,8 +10,8 @@ from penstock.lower.lanes import feed_of
 from penstock.lower.lowered import Stages
 from penstock.lower.nodes import lower_node
 from penstock.lower.reading import Readers, open_readers, reading_stages, window_bytes
-from penstock.order.batches import BatchOrder
-from penstock.order.listed import ListedRows
+from penstock.order.rows.by_id import ListedRows
+from penstock.order.steps.batches import BatchOrder
 from penstock.plan.nodes import LaneOutput
 from penstock.resolve.ordering import Where
 from penstock.runtime.item_bytes import ColumnBytes

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
-from penstock.core.spec import Spec
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
 from penstock.plan.nodes import Batch, Draws, Transform, TransformBatch

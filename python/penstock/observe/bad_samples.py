@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from penstock.core.arguments import is_one_of
 from penstock.core.errors import DataError, PlanError
-from penstock.core.given import is_one_of
-from penstock.core.quoted import quoted
-from penstock.core.warned import warn
+from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 from penstock.observe.quarantine import BadSample, Quarantine
 
 OnError: TypeAlias = Literal["raise", "substitute", "skip"]

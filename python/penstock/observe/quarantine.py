@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.arguments import path_of
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError, PlanError, SourceError, StorageError
-from penstock.core.given import path_of
-from penstock.core.plain_file import kind_of, open_plain
-from penstock.core.spec import Ids
+from penstock.core.files.plain_file import kind_of, open_plain
 from penstock.source.manifest import Manifest
 
 _RANK = "{rank}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from penstock.core.quoted import printable
+from penstock.core.messages import printable
 
 #: Requests to a store that are shown one by one.
 _SHOWN_REQUESTS = 5

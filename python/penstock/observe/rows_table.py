@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.quoted import printable
+from penstock.core.messages import printable
 from penstock.observe.png import Pixels, png
 
 #: Characters of a cell, and values of an array that are shown as they are.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.core.traffic import Traffic
+from penstock.core.files.traffic import Traffic
 
 #: A smaller request is mostly waiting.
 _SMALL_BYTES = 256 << 10

@@ -1,7 +1,6 @@
 """Order: which row comes when; numbers in, numbers out.
 
-`protocol` (what every order answers), and one file an order: `natural`, `shuffled` (both native at heart, `rust/src/order/`), `concat`,
-`mixed`, `repeat`, `slice`, the first two of which share `composed`. `segments` (runs of rows below a shuffle), `batches` (an order cut into steps, and these into the ranks' shares), `lanes` and `blocks`
-(sizes that follow from the data), `keys`, `cursor` (the steps from a position on), `progress` (where a loader stands), `sharing` (what
-it costs that ranks share lanes, in words).
+`protocol` (what every order answers), `rows/` (a file an order), `steps/` (an order cut into steps, and these into the ranks' shares). `lanes`, `blocks` (sizes that follow from the
+data), `keys` (of random numbers), `choose` (rows by chance: `balance`, `split`, `sample`), `substitutes` (for bad rows), `sharing` (what it costs that ranks share lanes, in words), `quality`
+(how well an order mixes), `epoch_contents` (what an epoch holds, for the ledger).
 """

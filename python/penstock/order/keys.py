@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from penstock.core.columns.spec import Ids
 from penstock.core.kernels import mix
-from penstock.core.spec import Ids
 
 ORDER_KEY, TRANSFORM_KEY, SHARD_KEY, SOURCE_KEY, STAGE_KEY = 1, 2, 3, 4, 5
 BUCKET_KEY, PICK_KEY, SUBSTITUTE_KEY, STEP_KEY, BATCH_KEY = 16, 17, 18, 19, 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
-from penstock.core.spec import Ids
 
 #: More lanes than this mix no better and cost memory, since each has a window of blocks open.
 MAX_LANES = 64

@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from penstock.core.columns.spec import Ids
 from penstock.core.kernels import EpochOrder, Epochs, MixedOrder
-from penstock.core.spec import Ids
 
 #: A row that no lane reaches.
 NEVER = int(np.iinfo(np.int64).max)

@@ -10,10 +10,10 @@ from math import exp, lgamma, sqrt
 
 import numpy as np
 
-from penstock.core.spec import Ids
-from penstock.order.batches import BatchOrder
-from penstock.order.contents import contents_of
+from penstock.core.columns.spec import Ids
+from penstock.order.epoch_contents import contents_of
 from penstock.order.protocol import RowOrder
+from penstock.order.steps.batches import BatchOrder
 
 #: Classes that the data has if it is sorted by class; fewer where it has few rows.
 _CLASSES = 1_000

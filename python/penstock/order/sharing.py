@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.order.batches import BatchOrder
 from penstock.order.lanes import MAX_LANES, divisors
+from penstock.order.steps.batches import BatchOrder
 
 #: As many numbers as a line holds.
 _SHOWN = 8

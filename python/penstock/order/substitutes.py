@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.core.columns.spec import Ids
 from penstock.core.kernels import mix
-from penstock.core.spec import Ids
-from penstock.order.bucketed import Bucketed
 from penstock.order.keys import SUBSTITUTE_KEY
 from penstock.order.protocol import RowOrder
-from penstock.order.zipped import Zipped
+from penstock.order.rows.zipped import Zipped
+from penstock.order.steps.bucketed import Bucketed
 
 #: So many rows are drawn to find one of the same source; then one of any other will do.
 _DRAWN = 256

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.plan.difference import differences
 from penstock.plan.saved import PYTHON, SavedPlan, without_code
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from penstock.core.arguments import is_whole
 from penstock.core.errors import PlanError, StateError
-from penstock.core.given import is_whole
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.plan.nodes import Mix, Node, Shard
 from penstock.plan.tree import flow, inputs_of, with_inputs
 from penstock.plan.weights import Changes, check_steps, check_weights, plain

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
+from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
-from penstock.core.quoted import quoted
-from penstock.core.spec import Spec
 from penstock.plan.node import Known, Node
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.plan.function_parts import Part
 
 #: The name under which the details of a function say where it stands.

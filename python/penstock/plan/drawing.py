@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.core.arguments import is_one_of
 from penstock.core.errors import PlanError
-from penstock.core.given import is_one_of
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.plan.nodes import Follow
 
 Chains = Sequence[tuple[str, tuple[Any, ...]]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.core.spec import Spec
+from penstock.core.columns.spec import Spec
 from penstock.plan.nodes import Node, describe
 from penstock.plan.tree import inputs_of
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.columns.spec import Field, is_bytes, is_list, is_text
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.spec import Field, is_bytes, is_list, is_text
+from penstock.core.messages import quoted
 from penstock.plan.nullable import Nullable, both, either, filled, is_null, lifted, put_together, taken_apart
 
 #: Values of `is_in` that a text shows; of more, it has a digest.

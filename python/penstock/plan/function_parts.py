@@ -24,7 +24,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
-from penstock.core.code_key import code_bytes, globals_of, names_of
+from penstock.core.functions.code_key import code_bytes, globals_of, names_of
 from penstock.plan.plain_values import (
     attributes,
     digest_of,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
-from penstock.core.spec import Spec
+from penstock.core.columns.spec import Spec
 
 #: What a verb does to rows. same: each keeps its place; chosen: some of them, each at a place that arithmetic knows; reordered: in another order, several times or in groups;
 #: counted: more or fewer, by what the data says, so that how many there are is known once they came.

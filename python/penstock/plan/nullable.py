@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.core.spec import is_bytes, is_list, is_text
+from penstock.core.columns.spec import is_bytes, is_list, is_text
 
 
 class Nullable(NamedTuple):

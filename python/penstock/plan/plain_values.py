@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.code_key import PLAIN
+from penstock.core.functions.code_key import PLAIN
 
 _PLAIN = frozenset(PLAIN)
 #: Longer whole numbers are written in base 16, for which there is no limit.

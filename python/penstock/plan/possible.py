@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core.columns.spec import Spec
 from penstock.plan.expression import Expression
 
 #: Comparisons, and what they are with both sides exchanged.

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from penstock.core.arguments import is_whole
 from penstock.core.errors import StateError
-from penstock.core.given import is_whole
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.plan.difference import Described, differences
 from penstock.plan.function_parts import Part, place_of
 from penstock.plan.node import kinds

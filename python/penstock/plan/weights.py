@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from penstock.core.arguments import is_whole
 from penstock.core.errors import PlanError
-from penstock.core.given import is_whole
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 
 #: Weights become whole numbers with at most this sum.
 _LARGEST_QUOTAS = 1 << 20

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.cancel import LOOK_S, StoppedError, carried, check
+from penstock.core.columns.spec import Columns
 from penstock.core.draw_keys import DrawKeys
-from penstock.core.spec import Columns
 from penstock.stages.call import Call, Rows
 from penstock.stages.calls_together import calls_together
 from penstock.transform.repeats import copied

@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from penstock.core.columns.spec import Columns
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, ProcessError
-from penstock.core.own_generators import OwnGenerators
-from penstock.core.spec import Columns
+from penstock.core.functions.own_generators import OwnGenerators
 from penstock.processes.child import flush
 from penstock.processes.link import Link, sendable, unpickled
 from penstock.processes.memory import Regions

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.core.errors import PlanError
 from penstock.core.installing import pip_install
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 
 
 def dumps(thing: Any, travels: Callable[[Any], Any] | None = None) -> bytes:

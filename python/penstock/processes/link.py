@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.spec import Bytes, Columns
 from penstock.core.errors import ProcessError
-from penstock.core.spec import Bytes, Columns
 from penstock.processes.memory import LARGE_BYTES, NO_FILES, LastUse, Regions, Spot, mapped
 from penstock.processes.wire import Wire
 from penstock.runtime.slots import Lease, Slots

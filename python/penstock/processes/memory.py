@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from penstock.core.spec import Bytes
+from penstock.core.columns.spec import Bytes
 from penstock.runtime.slots import aligned, room_of
 
 #: This process, or the machine, has as many files open as it may.

@@ -9,9 +9,9 @@ from itertools import count
 from typing import Any
 
 from penstock.core.cancel import LOOK_S, check
+from penstock.core.columns.spec import Columns
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import DataError
-from penstock.core.spec import Columns
 from penstock.processes.auto import CallAuto, FunctionChoice
 from penstock.processes.calls import CallRequest, DiffersAgain, SentFunction
 from penstock.processes.functions import pickled_function

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.core.tracebacks import users_part
+from penstock.core.functions.tracebacks import users_part
 from penstock.processes.functions import dumps
 from penstock.processes.link import plain_dumps, unpickled
 

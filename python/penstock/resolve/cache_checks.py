@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.core.errors import PlanError
-from penstock.core.held_generators import HeldGenerators
-from penstock.core.random_use import mentions_generators
+from penstock.core.functions.held_generators import HeldGenerators
+from penstock.core.functions.random_use import mentions_generators
 from penstock.plan.nodes import Cache, Map, MapVerb, Node, Read
 from penstock.plan.tree import flow
 from penstock.source.protocol import Access

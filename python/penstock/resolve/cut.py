@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.order.lane_rows import LANE_ROWS, SPAN_BITS
+from penstock.order.rows.lane_rows import LANE_ROWS, SPAN_BITS
 from penstock.plan.nodes import LaneOutput, Node
 from penstock.plan.tree import with_inputs
 

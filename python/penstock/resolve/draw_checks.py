@@ -7,9 +7,9 @@ from itertools import combinations, product
 from typing import Any
 
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.random_use import mentions_generators
-from penstock.core.warned import warn
+from penstock.core.functions.random_use import mentions_generators
+from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 from penstock.plan.columns import known_columns
 from penstock.plan.drawing import MOVES, concerns, draws_apart
 from penstock.plan.nodes import Node, Transform, Zip

@@ -9,15 +9,15 @@ import numpy.typing as npt
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError
-from penstock.core.lengths import Lengths
-from penstock.order.bucketed import Bucketed
-from penstock.order.chosen import Chosen, ChosenRows
+from penstock.core.verbs.lengths import Lengths
 from penstock.order.keys import SOURCE_KEY
-from penstock.order.natural import Natural
 from penstock.order.protocol import RowOrder
-from penstock.order.shuffled import Shuffled
-from penstock.order.token_cut import Budget, cut
-from penstock.order.tokens import TokenRows
+from penstock.order.rows.chosen import Chosen, ChosenRows
+from penstock.order.rows.natural import Natural
+from penstock.order.rows.shuffled import Shuffled
+from penstock.order.steps.bucketed import Bucketed
+from penstock.order.steps.token_cut import Budget, cut
+from penstock.order.steps.tokens import TokenRows
 
 if TYPE_CHECKING:
     from penstock.resolve.orders import Deal

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.order.streamed import WINDOW_ROWS
+from penstock.core.messages import quoted
+from penstock.order.rows.streamed import WINDOW_ROWS
 from penstock.plan.nodes import Batch, Node, Shard, Shuffle, Zip
 from penstock.plan.tree import flow, lane_stage, leaves
 from penstock.resolve.cut import cut

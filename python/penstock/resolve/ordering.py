@@ -8,17 +8,17 @@ from typing import Any
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError
-from penstock.order.batches import BatchOrder, Last
-from penstock.order.bucketed import Bucketed
-from penstock.order.demand import DemandOrder
 from penstock.order.keys import SHARD_KEY
-from penstock.order.lane_rows import LANE_ROWS, LaneRows
 from penstock.order.lanes import default_lanes, nearest_ranks
-from penstock.order.mixed import Mixed, Stop
 from penstock.order.protocol import RowOrder
-from penstock.order.token_batches import TokenBatches
-from penstock.order.token_cut import Budget, default_token_lanes
-from penstock.order.tokens import TokenRows
+from penstock.order.rows.lane_rows import LANE_ROWS, LaneRows
+from penstock.order.rows.mixed import Mixed, Stop
+from penstock.order.steps.batches import BatchOrder, Last
+from penstock.order.steps.bucketed import Bucketed
+from penstock.order.steps.demand import DemandOrder
+from penstock.order.steps.token_batches import TokenBatches
+from penstock.order.steps.token_cut import Budget, default_token_lanes
+from penstock.order.steps.tokens import TokenRows
 from penstock.plan.nodes import Batch, BatchTokens, Node, Shard, Shuffle
 from penstock.plan.tree import find, lane_stage
 from penstock.resolve.cut import cut
@@ -28,7 +28,7 @@ from penstock.resolve.resolved import Resolved, resolve
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """For whom a plan is lowered: this rank's share, on these CPUs. equal_parts: see `order.batches.BatchOrder`."""
+    """For whom a plan is lowered: this rank's share, on these CPUs. equal_parts: see `order.steps.batches.BatchOrder`."""
 
     rank: int = 0
     world_size: int = 1

@@ -1,6 +1,6 @@
 """The one table that says which order a verb makes of its inputs' rows.
 
-Until something shuffles, verbs choose ids (`order.chosen`), so that the natural order stays exact and a shuffle above mixes all rows; above it they work lane by lane.
+Until something shuffles, verbs choose ids (`order.rows.chosen`), so that the natural order stays exact and a shuffle above mixes all rows; above it they work lane by lane.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import numpy as np
 from penstock.core import kernels
 from penstock.core.errors import PlanError
 from penstock.order.blocks import WINDOW_BLOCKS
-from penstock.order.bucketed import Bucketed
-from penstock.order.chosen import Chosen, ChosenRows, joined
-from penstock.order.concat import Concat as ConcatOrder
 from penstock.order.keys import SOURCE_KEY
-from penstock.order.lane_rows import LANE_ROWS, LaneRows
 from penstock.order.lanes import nearest_batches
-from penstock.order.mixed import Mixed, Stop
-from penstock.order.natural import Natural
 from penstock.order.protocol import RowOrder
-from penstock.order.repeat import Repeat as RepeatOrder
-from penstock.order.segments import Segments
-from penstock.order.shuffled import Shuffled
-from penstock.order.slice import Slice
-from penstock.order.streamed import WINDOW_ROWS, Streamed
-from penstock.order.token_cut import Budget
-from penstock.order.tokens import TokenRows
+from penstock.order.rows.chosen import Chosen, ChosenRows, joined
+from penstock.order.rows.concat import Concat as ConcatOrder
+from penstock.order.rows.lane_rows import LANE_ROWS, LaneRows
+from penstock.order.rows.mixed import Mixed, Stop
+from penstock.order.rows.natural import Natural
+from penstock.order.rows.repeat import Repeat as RepeatOrder
+from penstock.order.rows.segments import Segments
+from penstock.order.rows.shuffled import Shuffled
+from penstock.order.rows.slice import Slice
+from penstock.order.rows.streamed import WINDOW_ROWS, Streamed
+from penstock.order.steps.bucketed import Bucketed
+from penstock.order.steps.token_cut import Budget
+from penstock.order.steps.tokens import TokenRows
 from penstock.plan.nodes import (
     BatchTokens,
     Bucket,

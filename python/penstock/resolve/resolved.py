@@ -9,13 +9,13 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from penstock.core.columns.spec import Ids, Spec
 from penstock.core.errors import PlanError
-from penstock.core.spec import Ids, Spec
 from penstock.order.blocks import default_block_rows
-from penstock.order.chosen import ChosenRows
-from penstock.order.mixed import Stop, mixed_rows
 from penstock.order.protocol import RowOrder
-from penstock.order.zipped import Link, Zipped
+from penstock.order.rows.chosen import ChosenRows
+from penstock.order.rows.mixed import Stop, mixed_rows
+from penstock.order.rows.zipped import Link, Zipped
 from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.node import Known
 from penstock.plan.nodes import Mix, Node, Origin, Read, Shuffle

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.core.spec import Ids
-from penstock.order.zipped import Link, followed
+from penstock.core.columns.spec import Ids
+from penstock.order.rows.zipped import Link, followed
 from penstock.plan.nodes import Origin
 
 
 class RowPlaces:
     """Names rows by the place that their origin gives them, such as "b.jsonl, record 2".
 
-    links: what follows rows (see `order.zipped`), and is named with them.
+    links: what follows rows (see `order.rows.zipped`), and is named with them.
     """
 
     def __init__(self, first_ids: Ids, origins: Sequence[Origin], links: tuple[Link, ...] = ()) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.errors import StateError
-from penstock.order.cursor import Position
+from penstock.order.steps.cursor import Position
 from penstock.plan.nodes import Node, Read
 from penstock.plan.tree import leaves
 from penstock.source.protocol import ForwardSource, Resuming

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
-from penstock.core.spec import Bytes
-from penstock.core.warned import warn
-from penstock.order.cursor import Work
+from penstock.core.columns.spec import Bytes
+from penstock.core.warnings import warn
+from penstock.order.steps.cursor import Work
 
 #: What a function or a parser makes may be so much larger than what it is given; supposed until the first item is through.
 _UNKNOWN_GROWTH = 8.0

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from penstock.order.cursor import Work
+from penstock.order.steps.cursor import Work
 
 WAITS, WORKS, HANDS_ON = "waits for input", "works", "waits for room in the next queue"
 #: Of a thread beyond those that keep up.

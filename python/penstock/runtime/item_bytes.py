@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.spec import Spec
+from penstock.core.columns.spec import Spec
 
 
 class ColumnBytes:

@@ -34,12 +34,12 @@ from typing import Any, TypeAlias
 
 from penstock.core.cancel import work_for
 from penstock.core.errors import DataError, PlanError, ProcessError
-from penstock.core.global_generators import hold_consumer_with
-from penstock.core.tracebacks import users_part
-from penstock.core.warned import warn
+from penstock.core.functions.global_generators import hold_consumer_with
+from penstock.core.functions.tracebacks import users_part
+from penstock.core.warnings import warn
 from penstock.observe.metrics import Meter
 from penstock.observe.torch_profiler import profiled
-from penstock.order.cursor import Work
+from penstock.order.steps.cursor import Work
 from penstock.runtime.budget import Budget, Share
 from penstock.runtime.channel import Channel, Closed, Gate, Joined, NothingYet, Tickets
 from penstock.runtime.crew import Crew

@@ -16,9 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from penstock.core.columns.spec import Bytes, Field
 from penstock.core.errors import ProcessError
-from penstock.core.spec import Bytes, Field
-from penstock.core.warned import warn
+from penstock.core.warnings import warn
 from penstock.runtime.free_memory import allowed_memory, free_memory
 
 #: Makes memory of a number of bytes: an object with `__array_interface__` or an array.

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from penstock.core.rows import take_rows
-from penstock.core.spec import Columns, Ids, Spans, Spec
-from penstock.order.cursor import Work
+from penstock.core.columns.rows import take_rows
+from penstock.core.columns.spec import Columns, Ids, Spans, Spec
 from penstock.order.keys import mix_rows
+from penstock.order.steps.cursor import Work
 from penstock.runtime.budget import Share
 
 ItemT = TypeVar("ItemT", bound="Item")

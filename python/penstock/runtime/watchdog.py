@@ -17,8 +17,8 @@ from numbers import Real
 from typing import Any, Protocol
 
 from penstock.core.errors import PlanError
-from penstock.core.quoted import printable_lines, quoted
-from penstock.order.cursor import Work
+from penstock.core.messages import printable_lines, quoted
+from penstock.order.steps.cursor import Work
 from penstock.runtime import run as run_module
 from penstock.runtime.doing import Doing, StageNow
 from penstock.runtime.run import Run

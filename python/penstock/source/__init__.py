@@ -6,8 +6,8 @@ Public, for formats of your own (docs/own_format.md): `Access`, `Format`, `Manif
 in files), `fields/` (records made of fields), `arrays/` (arrays on disk), `tables/` (Arrow tables), `checks/` (checksums).
 """
 
+from penstock.core.columns.spec import Field, Spans
 from penstock.core.errors import RowError
-from penstock.core.spec import Field, Spans
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Format
 

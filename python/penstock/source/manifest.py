@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.byte_ranges import ByteRanges, read_ranges
+from penstock.core.columns.spec import Ids, Spans
 from penstock.core.errors import DataError
-from penstock.core.shards import Shards, joined_shards
-from penstock.core.spec import Ids, Spans
+from penstock.core.files.byte_ranges import ByteRanges, read_ranges
+from penstock.core.files.shards import Shards, joined_shards
 
 #: Row ids are int64.
 MOST_IDS = (1 << 63) - 1

@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.columns.rows import Rows, new_rows, spans_to_arrow, unpack_rows
+from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import PlanError, RowError
-from penstock.core.options import Asked, Nulls
-from penstock.core.quoted import quoted
-from penstock.core.rows import Rows, new_rows, spans_to_arrow, unpack_rows
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.messages import quoted
+from penstock.core.verbs.options import Asked, Nulls
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, AnySource, BlockSource, ColumnSource, Source
 from penstock.source.selection import null_rules

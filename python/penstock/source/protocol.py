@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.rows import Rows
+from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
 from penstock.core.kernels import EpochOrder
-from penstock.core.options import Options
-from penstock.core.rows import Rows
-from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.verbs.options import Options
 from penstock.source.manifest import Manifest
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
@@ -95,7 +95,7 @@ class Source(Opened, Protocol):
             RowError: row, found, do, for the first bad row; the engine adds file and record.
 
         Example:
-            from penstock.core.spec import Spans
+            from penstock.core.columns.spec import Spans
 
             columns = data.source.parse(np.array([3, 1]), Spans((), *np.empty((3, 0), np.int64)), lambda _, field, rows: np.empty(rows, field.dtype))
             columns["x"] == [3, 1]

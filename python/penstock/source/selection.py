@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError
+from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
-from penstock.core.options import Asked, Column, Nulls
-from penstock.core.quoted import quoted
-from penstock.core.spec import Field
+from penstock.core.verbs.options import Asked, Column, Nulls
 
 #: dtypes that columns can have; formats take some of them.
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from penstock.core.columns.rows import take_rows
+from penstock.core.columns.spec import Columns, Ids, Spans
 from penstock.core.errors import DataError
-from penstock.core.rows import take_rows
-from penstock.core.spec import Columns, Ids, Spans
 from penstock.plan.nodes import Origin
 from penstock.resolve.row_places import RowPlaces
 from penstock.runtime.stage import Columned, Item, Loaded, Part, Planned, SourceRows

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from penstock.batch.stack import check_batch, columns_of, mask_of, stack_rows
+from penstock.core.columns.spec import Columns
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError
-from penstock.core.spec import Columns
 from penstock.stages.calls_together import calls_together
 from penstock.transform.function import BatchFunction, RowFunction
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.columns.rows import spans_to_arrow
+from penstock.core.columns.spec import Field, Spans
 from penstock.core.errors import PlanError
-from penstock.core.rows import spans_to_arrow
-from penstock.core.spec import Field, Spans
 from penstock.deliver import Deliver
-from penstock.order.batches import BatchOrder, Last
+from penstock.order.steps.batches import BatchOrder, Last
 from penstock.resolve.ordering import Where
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Columned, Delivered, Item, Part

@@ -10,9 +10,9 @@ import numpy as np
 
 from penstock.batch.merge import gather
 from penstock.core import kernels
+from penstock.core.columns.spec import Field, Ids, Spec
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.spec import Field, Ids, Spec
+from penstock.core.messages import quoted
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Columned, Part

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.core import kernels
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
 from penstock.order.keys import TRANSFORM_KEY
 from penstock.transform.family import DeviceKernel
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.batch.pad import pad_columns
-from penstock.core.padding import Padding
-from penstock.core.spec import Field
+from penstock.core.columns.spec import Field
+from penstock.core.verbs.padding import Padding
 from penstock.resolve.row_places import RowPlaces
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.core.errors import PlanError
+from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
-from penstock.core.quoted import quoted
 from penstock.runtime.stage import Columned
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.core.columns.spec import Field, Ids
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.spec import Field, Ids
+from penstock.core.messages import quoted
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Columned
 

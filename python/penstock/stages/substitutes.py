@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from penstock.batch.merge import gather
+from penstock.core.columns.spec import Field, Ids
 from penstock.core.errors import DataError, PlanError
-from penstock.core.spec import Field, Ids
-from penstock.order.asked import AskedById
-from penstock.order.cursor import Work
 from penstock.order.protocol import RowOrder
+from penstock.order.steps.asked import AskedById
+from penstock.order.steps.cursor import Work
 from penstock.order.substitutes import substitute
 from penstock.plan.nodes import Node
 from penstock.plan.tree import flow, lane_stage, leaves

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from penstock.batch.stack import field_of
 from penstock.core import kernels
+from penstock.core.columns.spec import Columns, Field, Ids, Spec
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import DataError, PlanError, RowError
-from penstock.core.quoted import quoted
-from penstock.core.spec import Columns, Field, Ids, Spec
-from penstock.core.warned import warn
+from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 from penstock.order.keys import BATCH_KEY, TRANSFORM_KEY
 from penstock.plan.nodes import Draws, Read
 from penstock.resolve.row_places import RowPlaces

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.core.columns.spec import Columns, Field
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.spec import Columns, Field
+from penstock.core.messages import quoted
 from penstock.runtime.stage import Columned, Part
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.errors import PlanError, SourceError
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
-from penstock.core.traffic import Traffic
+from penstock.core.files.shards import Shards
+from penstock.core.files.traffic import Traffic
 from penstock.storage.cache.storage import CachedStorage
 from penstock.storage.fetch.remote import RemoteStorage, Store
 from penstock.storage.local import LocalStorage
@@ -30,7 +30,7 @@ class OwnStorage(Protocol):
         """The files that a path, folder or glob names, in the order of their names."""
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """See `core.byte_ranges.ByteRanges`."""
+        """See `core.files.byte_ranges.ByteRanges`."""
 
 
 class Storage(OwnStorage, Protocol):

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core import kernels
+from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.errors import DataError, SourceError
-from penstock.core.plain_file import kind_of
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
+from penstock.core.files.plain_file import kind_of
+from penstock.core.files.shards import Shards
 from penstock.storage.glob import WILDCARD, regex_of_glob
 
 #: Threads that wait for files: the page cache needs few, a disk's queue several.
@@ -53,7 +53,7 @@ class LocalStorage:
         return found
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """Read ranges in native threads; see `core.byte_ranges.ByteRanges`."""
+        """Read ranges in native threads; see `core.files.byte_ranges.ByteRanges`."""
         offsets, names = shards.path_buffers
         try:
             stamps = None if shards.stamps is None else shards.stamps.reshape(-1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
-from penstock.core.traffic import Traffic
+from penstock.core.columns.spec import Bytes, Ids
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.files.traffic import Traffic
 from penstock.storage import Storage
 from penstock.storage.local import LocalStorage
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from penstock.core.arguments import paths_of
 from penstock.core.errors import PlanError, SourceError
-from penstock.core.given import paths_of
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.storage.redact import without_secrets
 
 _PORTS = {"http": 80, "https": 443}

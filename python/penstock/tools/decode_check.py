@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges, Progress
 from penstock.core.cancel import work_for
+from penstock.core.columns.spec import Columns, Ids, Spans
+from penstock.core.files.byte_ranges import ByteRanges, Progress
 from penstock.core.limits import DEFAULT_LIMITS
-from penstock.core.spec import Columns, Ids, Spans
 from penstock.source.protocol import Access, AnySource
 from penstock.stages.read.samples import load_readable
 

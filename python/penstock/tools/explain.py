@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.core.quoted import counted
+from penstock.core.messages import counted
 from penstock.deliver import Deliver, open_deliver
 from penstock.lower import lower
 from penstock.lower.lowered import Lowered
 from penstock.order.quality import quality_of
 from penstock.order.sharing import explain_ranks, explain_sharing
-from penstock.order.token_batches import TokenBatches
+from penstock.order.steps.token_batches import TokenBatches
 from penstock.plan.explain import explain_plan, explain_spec
 from penstock.plan.nodes import Batch, Mix, Node
 from penstock.plan.rules import Change, optimize

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from penstock.core.spec import Ids
-from penstock.order.batches import BatchOrder
+from penstock.core.columns.spec import Ids
+from penstock.order.steps.batches import BatchOrder
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.states import rows_given
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.order.mixed import input_rows
+from penstock.order.rows.mixed import input_rows
 from penstock.plan.nodes import Mix, Node
 from penstock.plan.tree import lane_stage
 from penstock.plan.weights import Weights, quotas_of

@@ -8,15 +8,15 @@ from typing import Any, Self, cast
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.arguments import is_whole
+from penstock.core.columns.rows import join_columns
+from penstock.core.columns.spec import Columns
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
-from penstock.core.given import is_whole
-from penstock.core.quoted import quoted
-from penstock.core.rows import join_columns
-from penstock.core.spec import Columns
+from penstock.core.messages import quoted
 from penstock.deliver.numpy import ToNumpy
 from penstock.lower import lower
-from penstock.order.cursor import Position, Work
+from penstock.order.steps.cursor import Position, Work
 from penstock.plan.nodes import Batch, Node
 from penstock.plan.tree import find, inputs_of, lane_stage, leaves
 from penstock.resolve.ordering import Where

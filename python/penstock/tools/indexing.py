@@ -8,11 +8,11 @@ import numpy as np
 
 from penstock.batch.stack import materialize
 from penstock.core import kernels
-from penstock.core.byte_ranges import Progress
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
+from penstock.core.files.byte_ranges import Progress
+from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
-from penstock.core.quoted import quoted
 from penstock.plan.nodes import Node, Opened
 from penstock.plan.tree import leaves
 from penstock.source.checks.build import build_checksums

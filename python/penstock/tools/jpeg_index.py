@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.spec import EntryPoints, Field, Ids, Spans
 from penstock.core.errors import PlanError
-from penstock.core.spec import EntryPoints, Field, Ids, Spans
+from penstock.core.files.byte_ranges import ByteRanges
 from penstock.runtime.slots import Slots
 from penstock.source.jpeg_index import PART_SAMPLES, entry_points_of, index_path, load, store
 from penstock.source.protocol import AnySource, BlockSource, Source

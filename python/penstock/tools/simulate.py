@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.rows import Rows
+from penstock.core.columns.spec import Bytes, Ids, Spec
 from penstock.core.errors import PlanError
-from penstock.core.rows import Rows
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids, Spec
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
 from penstock.deliver import open_deliver
 from penstock.lower import lower
-from penstock.order.cursor import Position, Work
 from penstock.order.quality import ShuffleQuality, quality_of
+from penstock.order.steps.cursor import Position, Work
 from penstock.plan.nodes import Node, Opened, Read, Shard
 from penstock.plan.tree import find, inputs_of, lane_stage, leaves, with_inputs
 from penstock.resolve.ordering import Where

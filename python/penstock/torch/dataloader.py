@@ -11,9 +11,9 @@ import torch
 from torch.utils.data import DataLoader as _DataLoader
 from torch.utils.data import IterableDataset
 
+from penstock.core.arguments import is_whole
 from penstock.core.errors import StateError
-from penstock.core.given import is_whole
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.torch.fetching import FetchChoice, TunedIterator
 from penstock.torch.position import EpochPosition, InProcesses, InThisProcess
 

@@ -14,8 +14,8 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import ProcessError
-from penstock.core.quoted import quoted
-from penstock.core.warned import warn
+from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 from penstock.processes.functions import culprits, dumps
 from penstock.torch.position import InThisProcess
 from penstock.torch.processes import BATCHES, FailedThereError, Worker, Workers

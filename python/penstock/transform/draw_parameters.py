@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 
 _WORD = (1 << 64) - 1
 

@@ -17,12 +17,12 @@ from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from penstock.core import kernels
+from penstock.core.columns.pixel_ops import PixelOps
+from penstock.core.columns.spec import Bytes, Column, Columns, Field, Ids, Spec
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, RowError
 from penstock.core.limits import DEFAULT_LIMITS, Limits
-from penstock.core.pixel_ops import PixelOps
-from penstock.core.quoted import quoted
-from penstock.core.spec import Bytes, Column, Columns, Field, Ids, Spec
+from penstock.core.messages import quoted
 
 #: The ops of several columns, each column's in flow order.
 Chains: TypeAlias = Mapping[str, tuple[Any, ...]]

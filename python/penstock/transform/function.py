@@ -14,10 +14,10 @@ from penstock.core import kernels
 from penstock.core.cancel import is_of_run
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import DataError
-from penstock.core.event_loop import check_not_in_loop, finished, finished_all, is_async
-from penstock.core.global_generators import Calls, Seed, SeededCalls
-from penstock.core.held_generators import HeldGenerators
-from penstock.core.openmp import one_thread_here
+from penstock.core.functions.event_loop import check_not_in_loop, finished, finished_all, is_async
+from penstock.core.functions.global_generators import Calls, Seed, SeededCalls
+from penstock.core.functions.held_generators import HeldGenerators
+from penstock.core.functions.openmp import one_thread_here
 from penstock.transform.function_text import called
 from penstock.transform.repeats import Repeats
 from penstock.transform.row_generator import RowGenerator

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.core.columns.spec import is_bytes, is_list, is_text
 from penstock.core.errors import PenstockError, PlanError
-from penstock.core.quoted import quoted
-from penstock.core.spec import is_bytes, is_list, is_text
+from penstock.core.messages import quoted
 
 #: What functions raise that get an Arrow array where they expect a list of str.
 _MISTAKEN = (TypeError, ValueError, AttributeError)

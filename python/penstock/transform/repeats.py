@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.cancel import StoppedError
+from penstock.core.columns.spec import Columns
 from penstock.core.draw_keys import DrawKeys
-from penstock.core.quoted import quoted
-from penstock.core.spec import Columns
-from penstock.core.warned import warn
+from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 
 #: A batch that took longer is not made again, but so many of its rows are, twice.
 _LONG_S, _FEW_ROWS = 0.25, 2

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from penstock.core import kernels
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.transform.draw_parameters import axes, chances, check, floats, integers, scaled, spread, words
 
 Size: TypeAlias = int | Sequence[int] | None

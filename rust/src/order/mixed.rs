@@ -1,4 +1,4 @@
-//! Several orders mixed: in every lane, each row comes from the input whose turn it is. `penstock/order/mixed.py` says what the epochs are.
+//! Several orders mixed: in every lane, each row comes from the input whose turn it is. `penstock/order/rows/mixed.py` says what the epochs are.
 
 use std::sync::{Arc, Mutex};
 

@@ -13,7 +13,7 @@ import pytest
 
 import penstock as ps
 from conftest import jpeg
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.plan.nodes import Read, Select, describe
 from penstock.plan.rules import RULES, Change, optimize
 from penstock.plan.tree import find, flow, leaves

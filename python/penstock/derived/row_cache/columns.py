@@ -22,9 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.ragged import edges_of, texts_of
-from penstock.core.rows import bytes_of
-from penstock.core.spec import Bytes, Column, Columns, Field, Ids, Spans, Spec, is_text
+from penstock.core.columns.ragged import edges_of, texts_of
+from penstock.core.columns.rows import bytes_of
+from penstock.core.columns.spec import Bytes, Column, Columns, Field, Ids, Spans, Spec, is_text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core import kernels
-from penstock.core.cache_dirs import cache_folder, make_private, room_bytes
-from penstock.core.scratch import sweep, usable_bytes
-from penstock.core.spec import Ids
-from penstock.core.warned import warn
+from penstock.core.columns.spec import Ids
+from penstock.core.files.cache_dirs import cache_folder, make_private, room_bytes
+from penstock.core.files.scratch import sweep, usable_bytes
+from penstock.core.warnings import warn
 from penstock.derived.lease import hold, make_room
 from penstock.derived.row_cache.columns import Held
 from penstock.derived.row_cache.rows import Parts, RowCache

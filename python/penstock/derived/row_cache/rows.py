@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core import kernels
+from penstock.core.columns.rows import bytes_of, take_rows
+from penstock.core.columns.spec import Bytes, Columns, Field, Ids, Spec
 from penstock.core.errors import DataError, PlanError
-from penstock.core.quoted import quoted
-from penstock.core.rows import bytes_of, take_rows
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spec
-from penstock.core.warned import warn
+from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 from penstock.derived.row_cache.columns import Held, fixed_bytes, held_of
 from penstock.derived.row_cache.spaces import MemorySpace, Space
 from penstock.derived.row_cache.table import Table

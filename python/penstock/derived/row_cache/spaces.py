@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.distinct import distinct
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.distinct_numbers import distinct
+from penstock.core.columns.spec import Bytes, Ids
 
 #: A place in memory is the number of a piece, and the place in it.
 _BITS = 38

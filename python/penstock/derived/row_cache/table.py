@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core import kernels
-from penstock.core.scratch import scratch_file
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
+from penstock.core.files.scratch import scratch_file
 
 _MAGIC = b"PSTKROW1"
 _HEAD = len(_MAGIC) + 16 + 8  # with the digest of the rest, and its length

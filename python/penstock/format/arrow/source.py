@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.ragged import edges_of
+from penstock.core.columns.rows import Rows, as_rows, join_columns, join_rows, pack_rows
+from penstock.core.columns.spec import Columns, Ids, Spec
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
 from penstock.core.limits import Limits
 from penstock.core.lru import Lru
-from penstock.core.options import Options
-from penstock.core.ragged import edges_of
-from penstock.core.rows import Rows, as_rows, join_columns, join_rows, pack_rows
-from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Ids, Spec
+from penstock.core.verbs.options import Options
 from penstock.derived.decoded import MEMORY_BYTES, DecodedParts
 from penstock.derived.entries import part_key
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes

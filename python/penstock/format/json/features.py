@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.core.columns.ragged import lists_of, texts_of
+from penstock.core.columns.spec import Field, Spans
 from penstock.core.errors import PlanError, RowError
-from penstock.core.options import Column, Options
-from penstock.core.ragged import lists_of, texts_of
-from penstock.core.spec import Field, Spans
+from penstock.core.verbs.options import Column, Options
 from penstock.source.dotted_names import Path, dotted, find, path_of
 from penstock.source.records.native_columns import default_bytes
 from penstock.source.selection import (

@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import partial
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, RowError
-from penstock.core.options import Options
-from penstock.core.shards import Shards
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.derived.decompress import with_packed
 from penstock.format.json.features import JsonColumn, Kind, choose_columns, finish, learn, may_be_missing
 from penstock.source.manifest import Manifest

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.limits import Limits
-from penstock.core.spec import Bytes, Ids
 from penstock.derived.decompressed_shards import beyond
 
 _MAGIC = b"LDFZ01\0\0"

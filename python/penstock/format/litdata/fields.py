@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.core.spec import Field
+from penstock.core.columns.spec import Field
 from penstock.format.mds.index import Entry
 from penstock.source.fields.arrays import NoHeader, WordHeader, array_leaf, picture_leaf
 from penstock.source.fields.codec import BytesLeaf, ListLeaf, TextLeaf, ValuesLeaf

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges, read_range
+from penstock.core.columns.ragged import edges_of
+from penstock.core.columns.rows import join_columns
+from penstock.core.columns.spec import Columns, Spec
 from penstock.core.errors import DataError
-from penstock.core.options import Options
-from penstock.core.ragged import edges_of
-from penstock.core.rows import join_columns
-from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Spec
+from penstock.core.files.byte_ranges import ByteRanges, read_range
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access
 from penstock.source.tables.ranged_file import RangedFile

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.ragged import edges_of
+from penstock.core.columns.spec import Field, Ids
 from penstock.core.errors import DataError, PlanError, SourceError
-from penstock.core.options import Options
-from penstock.core.ragged import edges_of
-from penstock.core.shards import Shards
-from penstock.core.spec import Field, Ids
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.derived.decompressed_shards import Packing, Unpack, codec, unpack_shards
 from penstock.format.litdata.compressed import unpack_frames, unpack_items
 from penstock.format.litdata.fields import dtype_of, maker_of, names_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.core.columns.spec import Field, Ids, Spans
 from penstock.core.errors import RowError
-from penstock.core.spec import Field, Ids, Spans
 from penstock.source.fields.arrays import Shapes, array_leaf, peek, picture_leaf, same
 from penstock.source.fields.codec import BytesLeaf, DigitsLeaf, ListLeaf, TextLeaf, ValuesLeaf
 from penstock.source.fields.records import MakeLeaf

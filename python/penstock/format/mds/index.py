@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, SourceError
-from penstock.core.shards import Shards
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
 from penstock.derived.decompressed_shards import read_whole
 
 NAME = "index.json"

@@ -12,11 +12,11 @@ from functools import partial
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.spec import Spans
 from penstock.core.errors import DataError, SourceError
-from penstock.core.options import Options
-from penstock.core.shards import Shards
-from penstock.core.spec import Spans
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.derived.decompressed_shards import Packing, codec, unpack_shards
 from penstock.format.mds.encoding import encoding_of
 from penstock.format.mds.index import Entry, Place, entries_of, has_index, read_json

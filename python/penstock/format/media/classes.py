@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError, SourceError
-from penstock.core.quoted import quoted
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
-from penstock.core.warned import warn
+from penstock.core.files.shards import Shards
+from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 
 #: Folders that are looked into for class folders of which no file is here.
 _MOST_PARENTS = 64

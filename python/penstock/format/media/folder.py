@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import DataError, RowError, SourceError
-from penstock.core.options import Options
-from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.format.media.classes import Classes, classes_of
 from penstock.source.manifest import Manifest, joined_manifest
 from penstock.source.protocol import Access, Allocate, Format

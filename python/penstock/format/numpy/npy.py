@@ -19,12 +19,12 @@ import pyarrow as pa
 from numpy.lib import format as numpy_format
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges, first_bytes, read_range
+from penstock.core.columns.ragged import edges_of
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError
-from penstock.core.options import Options
-from penstock.core.ragged import edges_of
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.files.byte_ranges import ByteRanges, first_bytes, read_range
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.derived.downloads import copies_of
 from penstock.derived.files import derived_file
 from penstock.source.arrays.strided import (

@@ -22,13 +22,13 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.ragged import edges_of
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError, PenstockError
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
 from penstock.core.limits import Limits
-from penstock.core.options import Options
-from penstock.core.ragged import edges_of
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.verbs.options import Options
 from penstock.derived.downloads import copies_of, naming
 from penstock.derived.files import derived_file
 from penstock.format.numpy.npy import HEADER_BYTES, NpyHeader, header_bytes, parse_header, turn

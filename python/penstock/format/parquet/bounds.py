@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.spec import Field, field_of_type
+from penstock.core.columns.spec import Field, field_of_type
 from penstock.format.parquet.layout import ColumnChunk, RowGroup
 from penstock.format.parquet.open import for_each
 from penstock.format.parquet.pruning import chunk_bounds, is_certain, value_type

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.repeated_values import SMALL_BYTES, written_bytes
+from penstock.core.columns.spec import is_list
 from penstock.core.errors import DataError
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
 from penstock.core.limits import Limits
-from penstock.core.repeated import SMALL_BYTES, written_bytes
-from penstock.core.shards import Shards
-from penstock.core.spec import is_list
 from penstock.format.parquet.layout import Path
 from penstock.source.tables.hive import Folders
 from penstock.source.tables.ranged_file import open_shard

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
 
 MAGIC = b"PAR1"
 #: Larger footers are not read: nothing is ruled out by them, and their pages are not found.

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError
-from penstock.core.spec import Ids
 from penstock.format.parquet.files import DAMAGED, NO_PARQUET, Files
 from penstock.format.parquet.filter import kept_rows
 from penstock.format.parquet.layout import Path, RowGroup

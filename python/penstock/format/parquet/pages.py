@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.lru import Lru
-from penstock.core.spec import Bytes, Ids
 from penstock.format.parquet.files import DAMAGED, Files
 from penstock.format.parquet.layout import ColumnChunk, Footer, Pages, Path, read_footer
 from penstock.format.parquet.small import Column, LackingDictionary, SmallFile, schema_of

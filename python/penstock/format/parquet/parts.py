@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
 from penstock.format.parquet.layout import Pages
 
 #: Rows of a row group that pass a filter, ascending.

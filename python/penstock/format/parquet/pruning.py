@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.columns.spec import Ids, is_bytes, is_text
 from penstock.core.errors import PlanError
-from penstock.core.spec import Ids, is_bytes, is_text
 from penstock.format.parquet.filter import expression, filter_columns, kept_rows, may_pass
 from penstock.format.parquet.layout import ColumnChunk, Path, RowGroup
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
 from penstock.format.parquet.layout import MAGIC, Footer, Pages, page_headers
 
 _LARGE = (1 << 63) - 1

@@ -10,13 +10,13 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.repeated_values import written_bytes
+from penstock.core.columns.rows import Rows, join_rows, pack_rows
+from penstock.core.columns.spec import Ids, Spec
 from penstock.core.errors import DataError, PlanError, RowError
-from penstock.core.options import Options
-from penstock.core.repeated import written_bytes
-from penstock.core.rows import Rows, join_rows, pack_rows
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids, Spec
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.derived.decoded import LARGE_PART, MEMORY_BYTES, DecodedParts
 from penstock.derived.entries import part_key
 from penstock.format.parquet.bounds import bounds_of

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.core import kernels
+from penstock.core.columns.spec import Field
 from penstock.core.errors import DataError, PlanError
-from penstock.core.options import Column, Options
-from penstock.core.spec import Field
+from penstock.core.verbs.options import Column, Options
 from penstock.source.records.native_columns import default_bytes, form_of
 from penstock.source.selection import WHOLE, Selection, no_column
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core import kernels
+from penstock.core.columns.spec import Columns, Spans
 from penstock.core.errors import DataError, RowError
-from penstock.core.options import Column, Options
-from penstock.core.spec import Columns, Spans
+from penstock.core.verbs.options import Column, Options
 from penstock.format.json.features import JsonColumn, choose_columns, finish, learn
 from penstock.format.tar.columns import Members
 from penstock.source.manifest import Manifest

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.spec import Columns, Ids, Spans, Spec
 from penstock.core.errors import DataError, RowError
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
 from penstock.core.limits import DEFAULT_LIMITS
-from penstock.core.options import Options
-from penstock.core.shards import Shards
-from penstock.core.spec import Columns, Ids, Spans, Spec
+from penstock.core.verbs.options import Options
 from penstock.derived.decompress import with_packed
 from penstock.format.tar.columns import MemberColumn, Members, choose_columns
 from penstock.format.tar.json_members import JsonMember, open_members

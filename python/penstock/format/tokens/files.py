@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges, first_bytes, read_range
+from penstock.core.columns.ragged import edges_of
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError, PlanError
-from penstock.core.ragged import edges_of
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.files.byte_ranges import ByteRanges, first_bytes, read_range
+from penstock.core.files.shards import Shards
 from penstock.format.numpy.npy import MAGIC as NPY_MAGIC
 from penstock.format.numpy.npy import read_headers
 

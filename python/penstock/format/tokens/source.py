@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.ragged import edges_of
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError, SourceError
-from penstock.core.options import Options
-from penstock.core.ragged import edges_of
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.format.tokens.files import TokenRuns, is_llmc, megatron_runs, runs_of_files
 from penstock.source.arrays.strided import Mapped, Records, RegularManifest, stored_column
 from penstock.source.protocol import Format

@@ -18,11 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.byte_ranges import ByteRanges
 from penstock.core.errors import DataError, PenstockError, SourceError
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
 from penstock.core.installing import pip_install
-from penstock.core.options import Options
-from penstock.core.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.source.arrays.sliced import ArrayFacts, SlicedArrays, block_rows, check_bounded, choose_arrays
 from penstock.source.dotted_names import dotted
 from penstock.source.manifest import Manifest

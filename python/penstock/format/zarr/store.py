@@ -13,11 +13,11 @@ from typing import Any
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
-from penstock.core.byte_ranges import ByteRanges, read_range
+from penstock.core.columns.spec import Bytes
 from penstock.core.errors import DataError, SourceError
-from penstock.core.options import Options
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes
+from penstock.core.files.byte_ranges import ByteRanges, read_range
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 
 #: What version 2 calls its metadata; no listing has them.
 _HIDDEN = (".zgroup", ".zarray", ".zattrs", ".zmetadata")

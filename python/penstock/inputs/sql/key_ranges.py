@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
-from penstock.core.spec import Ids
 from penstock.inputs.sql.dialect import Dialect, Place, quoted
 from penstock.inputs.sql.server import Asked, Fetch
 

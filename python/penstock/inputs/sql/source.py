@@ -14,10 +14,10 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.core.column_digest import add_column
+from penstock.core.columns.digest import add_column
+from penstock.core.columns.spec import Columns, Spec, is_text
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
-from penstock.core.options import Options
-from penstock.core.spec import Columns, Spec, is_text
+from penstock.core.verbs.options import Options
 from penstock.inputs.spool import Spool, own_spool
 from penstock.inputs.sql.dialect import Place, quoted
 from penstock.inputs.sql.key_ranges import Query, Ranges, find_ranges, inner, plain, range_query

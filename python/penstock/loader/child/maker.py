@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.cancel import LOOK_S
-from penstock.core.spec import Field
+from penstock.core.columns.spec import Field
 from penstock.deliver.numpy import ToNumpy
 from penstock.loader.child.messages import Begin, Column, Made, failed
 from penstock.loader.child.sent import Setup
@@ -19,7 +19,7 @@ from penstock.loader.here import Here
 from penstock.loader.options import LoaderOptions
 from penstock.loader.reports import LoaderNow
 from penstock.loader.share import Share, share_of
-from penstock.order.cursor import Position
+from penstock.order.steps.cursor import Position
 from penstock.processes.link import Link, sendable
 from penstock.processes.memory import Regions
 from penstock.processes.wire import EndedError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from penstock.core.spec import Field, Ids
+from penstock.core.columns.spec import Field, Ids
 from penstock.loader.item_source import LanePlaces
-from penstock.order.cursor import Position, Work
+from penstock.order.steps.cursor import Position, Work
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.processes.raised import Raised, raised
 

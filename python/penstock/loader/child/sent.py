@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.core.errors import PenstockError, PlanError
 from penstock.core.installing import pip_install
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.dataset import Dataset
 from penstock.plan.tree import flow
 from penstock.processes.functions import culprits, dumps, kind_of

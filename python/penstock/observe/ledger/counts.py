@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError
-from penstock.core.spec import Ids
 from penstock.observe.ledger.format import Header
 
 Counts = npt.NDArray[np.uint8]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError
-from penstock.core.spec import Ids
 
 MAGIC = b"PENSTLG\x01"
 SUFFIX = ".ledger"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
 from penstock.observe.ledger.format import Header, Steps
 from penstock.observe.ledger.reader import Found, LedgerFile
 

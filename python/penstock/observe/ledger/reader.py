@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from penstock.core.errors import DataError, SourceError
-from penstock.core.plain_file import open_plain
+from penstock.core.files.plain_file import open_plain
 from penstock.observe.ledger.format import (
     HEAD_BYTES,
     MAGIC,

@@ -13,8 +13,8 @@ from itertools import chain, compress, groupby, pairwise
 
 import numpy as np
 
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import SourceError
-from penstock.core.spec import Ids
 from penstock.observe.ledger.counts import RowCounts
 from penstock.observe.ledger.coverage import Coverage, Gap
 from penstock.observe.ledger.findings import EpochFound, Finding, Report, Wrong

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.core.arguments import path_of
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError, StorageError
-from penstock.core.given import path_of
-from penstock.core.quoted import quoted
-from penstock.core.spec import Ids
+from penstock.core.messages import quoted
 from penstock.observe.ledger.format import MAGIC, SUFFIX, Buffer, Header, Kind, Mark, Steps, StepsHead, frame
 
 _TOGETHER_S = 0.02

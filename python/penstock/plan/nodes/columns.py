@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.spec import Spec
+from penstock.core.messages import quoted
 from penstock.derived.row_cache.in_memory import MemoryCaches
 from penstock.plan.columns import check_names, needed_by, spec_of, transformed
 from penstock.plan.node import Known, Verb

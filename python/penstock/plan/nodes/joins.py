@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from penstock.core.arguments import is_one_of, is_whole
+from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
-from penstock.core.given import is_one_of, is_whole
-from penstock.core.quoted import quoted
-from penstock.core.spec import Spec
+from penstock.core.messages import quoted
 from penstock.plan.columns import known_columns
 from penstock.plan.node import Join, Known, Node, Verb
 from penstock.plan.nodes.rows import MOST_ROWS, Shard

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from penstock.core.arguments import hold_as_int, is_whole
+from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
-from penstock.core.given import hold_as_int, is_whole
-from penstock.core.packing import Packing
-from penstock.core.quoted import quoted
-from penstock.core.spec import Spec
+from penstock.core.messages import quoted
+from penstock.core.verbs.packing import Packing
 from penstock.plan.columns import check_names, spec_of
 from penstock.plan.node import Node, Verb
 from penstock.plan.nodes.functions import FunctionVerb
@@ -87,7 +87,7 @@ class FlatMap(LaneNode, FunctionVerb):
 
 @dataclass(frozen=True, kw_only=True)
 class Pack(LaneNode, Packing):
-    """Rows of tokens become sequences of one length: see `core.packing.Packing`."""
+    """Rows of tokens become sequences of one length: see `core.verbs.packing.Packing`."""
 
     verb: str = "pack"
 

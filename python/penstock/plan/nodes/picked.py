@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from penstock.core.picked import Picked
+from penstock.core.columns.picked_rows import Picked
 from penstock.plan.nodes.rows import RowChoice
 
 

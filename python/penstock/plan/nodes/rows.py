@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.core.arguments import is_one_of, is_whole
 from penstock.core.errors import PlanError
-from penstock.core.given import is_one_of, is_whole
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.plan.node import Node, OrderVerb
 from penstock.plan.nodes.words import LATER
 from penstock.plan.tree import find, find_where, lane_stage

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.spec import Spec
+from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.limits import DEFAULT_LIMITS, Limits
-from penstock.core.spec import Spec
 from penstock.plan.node import Known, Node
 from penstock.source.protocol import Access, AnySource, BlockSource
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.picked import Picked
+from penstock.core.columns.picked_rows import Picked
 
 if TYPE_CHECKING:
     from penstock.plan.node import Node

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from penstock.core.padding import columns_to_pad, lengths_name, mask_name
+from penstock.core.verbs.padding import columns_to_pad, lengths_name, mask_name
 from penstock.plan.columns import known_columns, needed_by, spec_of
 from penstock.plan.nodes import (
     Concat,

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.columns.ragged import edges_of, lists_of, texts_of
+from penstock.core.columns.rows import join_columns
+from penstock.core.columns.spec import Column, Columns, Field, Spec
 from penstock.core.errors import DataError, PenstockError, PlanError, RowError
-from penstock.core.options import Options
-from penstock.core.ragged import edges_of, lists_of, texts_of
-from penstock.core.rows import join_columns
-from penstock.core.spec import Column, Columns, Field, Spec
-from penstock.core.warned import warn
+from penstock.core.verbs.options import Options
+from penstock.core.warnings import warn
 from penstock.source.arrays.strided import TWO_OF_A_NAME, text_of, without_padding
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access

@@ -17,11 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.ragged import edges_of, texts_of
+from penstock.core.columns.spec import Bytes, Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import DataError, PlanError, RowError
-from penstock.core.ragged import edges_of, texts_of
-from penstock.core.shards import Shards, joined_shards
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards, joined_shards
 from penstock.source.manifest import Manifest, joined_edges, joined_manifest
 from penstock.source.protocol import Access, Allocate
 

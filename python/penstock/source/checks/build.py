@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges, Progress
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.files.byte_ranges import ByteRanges, Progress
+from penstock.core.files.shards import Shards
 from penstock.source.checks.ranges import TOGETHER, CheckedFiles, CheckedRanges, bytes_of_chunks, sums_of_chunks
 from penstock.source.checks.store import Checksums, chunks_of, store_files
 from penstock.source.manifest import Manifest

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
-from penstock.core.traffic import Traffic
-from penstock.core.warned import warn
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.files.traffic import Traffic
+from penstock.core.warnings import warn
 from penstock.source.checks.store import (
     CHUNK_BITS,
     CHUNK_BYTES,

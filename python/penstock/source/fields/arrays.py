@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from penstock.core.columns.ragged import edges_of, lists_of
+from penstock.core.columns.spec import Column, Field, Ids, Spans
 from penstock.core.errors import PlanError, RowError
-from penstock.core.ragged import edges_of, lists_of
-from penstock.core.spec import Column, Field, Ids, Spans
 from penstock.source.fields.codec import NUMBERS, Leaf, ValuesLeaf, convert, copy_into, joined
 from penstock.source.protocol import Allocate
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.columns.ragged import edges_of, texts_of
+from penstock.core.columns.spec import Bytes, Column, Field, Spans
 from penstock.core.errors import PlanError, RowError
-from penstock.core.ragged import edges_of, texts_of
-from penstock.core.spec import Bytes, Column, Field, Spans
 from penstock.source.protocol import Allocate
 
 BYTES, TEXT, LISTS = Field("bytes"), Field("string"), Field("bytes", (None,))

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.spec import Columns, Ids, Spans, Spec
 from penstock.core.errors import DataError, PlanError, RowError
-from penstock.core.options import Column, Options
-from penstock.core.quoted import quoted
-from penstock.core.spec import Columns, Ids, Spans, Spec
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.messages import quoted
+from penstock.core.verbs.options import Column, Options
 from penstock.source.fields.codec import Leaf
 from penstock.source.manifest import Manifest, first_records
 from penstock.source.protocol import Access, Allocate

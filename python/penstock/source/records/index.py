@@ -16,15 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
-from penstock.core.cache_dirs import cache_folder
+from penstock.core.columns.ragged import edges_of
+from penstock.core.columns.spec import Ids
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import SourceError
-from penstock.core.options import Options
-from penstock.core.progress import BRIEF_BYTES, watched
-from penstock.core.ragged import edges_of
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.cache_dirs import cache_folder
+from penstock.core.files.progress import BRIEF_BYTES, watched
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.derived.decompress import unpack_files
 from penstock.derived.decompressed_shards import with_unpacked
 from penstock.derived.downloads import Bringing, for_each_shard, naming

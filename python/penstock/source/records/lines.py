@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges
-from penstock.core.options import Options
-from penstock.core.shards import Shards
-from penstock.core.spec import Spans
+from penstock.core.columns.spec import Spans
+from penstock.core.files.byte_ranges import ByteRanges
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.source.manifest import Manifest, first_records
 from penstock.source.records.index import Framing, index_shards
 

@@ -10,12 +10,12 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.default_values import check_default, held_number
+from penstock.core.columns.default_values import check_default, held_number
+from penstock.core.columns.ragged import lists_of, texts_of
+from penstock.core.columns.spec import Bytes, Columns, Field, Ids, Spans, Spec
+from penstock.core.columns.spec import Column as Values
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.ragged import lists_of, texts_of
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spans, Spec
-from penstock.core.spec import Column as Values
+from penstock.core.messages import quoted
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Source
 

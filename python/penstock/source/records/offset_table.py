@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges, read_ranges
+from penstock.core.columns.ragged import edges_of
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError
+from penstock.core.files.byte_ranges import ByteRanges, read_ranges
+from penstock.core.files.shards import Shards
 from penstock.core.limits import Limits
-from penstock.core.ragged import edges_of
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
 from penstock.source.manifest import Manifest
 
 #: Bytes of tables that are read at once.

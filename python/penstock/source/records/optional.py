@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.columns.rows import new_rows
+from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import RowError
-from penstock.core.rows import new_rows
-from penstock.core.spec import Columns, Field, Ids, Spans, Spec
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate
 from penstock.source.records.native_columns import ParsedRecords, default_bytes

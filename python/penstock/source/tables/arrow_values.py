@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.default_values import check_default, held_number
+from penstock.core.columns.default_values import check_default, held_number
+from penstock.core.columns.repeated_values import repeated, stays_apart
+from penstock.core.columns.spec import Field, Ids, is_bytes, is_list, is_text, unwrapped_type
 from penstock.core.errors import RowError
-from penstock.core.repeated import repeated, stays_apart
-from penstock.core.spec import Field, Ids, is_bytes, is_list, is_text, unwrapped_type
 
 #: What is wrong with a row without a value.
 NULL, _NULL_INSIDE = "is null", "has a null in a list"
@@ -33,7 +33,7 @@ _DIGITS = np.delete(np.arange(36), _DASHES)
 class Wanted:
     """What a column becomes. default: what stands for null; asked: whether the user chose the dtype, so that numbers may be rounded.
 
-    keeps_repeated: whether large columns of text that repeats may stay as `core.repeated` has them.
+    keeps_repeated: whether large columns of text that repeats may stay as `core.columns.repeated_values` has them.
     """
 
     field: Field

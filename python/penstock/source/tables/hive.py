@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import DataError
-from penstock.core.shards import Shards
+from penstock.core.files.shards import Shards
 
 #: What Hive calls the folder of rows that have no value.
 _NULL = "__HIVE_DEFAULT_PARTITION__"

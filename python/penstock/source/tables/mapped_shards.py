@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.errors import DataError
+from penstock.core.files.shards import Shards
 from penstock.core.lru import Lru
-from penstock.core.shards import Shards
 
 #: Files that stay mapped; the operating system allows some 65,000 maps.
 _MAPS = 8_192

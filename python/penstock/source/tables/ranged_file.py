@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.byte_ranges import ByteRanges, read_range
 from penstock.core.errors import DataError
-from penstock.core.shards import Shards
+from penstock.core.files.byte_ranges import ByteRanges, read_range
+from penstock.core.files.shards import Shards
 
 #: Bytes that one read fetches at least: libraries ask for a footer or a header in many small reads.
 _AHEAD_BYTES = 1 << 16

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.core.default_values import check_default
+from penstock.core.columns.default_values import check_default
+from penstock.core.columns.repeated_values import joined
+from penstock.core.columns.spec import Columns, Field, field_of_type, is_bytes, is_list, is_text, unwrapped_type
 from penstock.core.errors import DataError, PenstockError, PlanError, RowError
 from penstock.core.limits import Limits
-from penstock.core.options import Column, Options
-from penstock.core.repeated import joined
-from penstock.core.spec import Columns, Field, field_of_type, is_bytes, is_list, is_text, unwrapped_type
+from penstock.core.verbs.options import Column, Options
 from penstock.source.dotted_names import Path, dotted, find
 from penstock.source.selection import Selection, no_column
 from penstock.source.tables.arrow_values import Wanted, held, struct_field
@@ -141,7 +141,7 @@ def _below(path: Path, kind: pa.DataType, deep: int = 0) -> Iterator[_Leaf]:
 def columns_of(
     table: pa.Table | pa.RecordBatch, chosen: tuple[TableColumn, ...], *, keeps_repeated: bool = False
 ) -> Columns:
-    """The chosen columns of a table; with `keeps_repeated`, large ones of text that repeats as `core.repeated` has them.
+    """The chosen columns of a table; with `keeps_repeated`, large ones of text that repeats as `core.columns.repeated_values` has them.
 
     Raises RowError for the first null in a column without a default; DataError for a table that lacks a column or has it
     in another type.

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.spec import Ids
-from penstock.order.cursor import Cursor
+from penstock.core.columns.spec import Ids
+from penstock.order.steps.cursor import Cursor
 from penstock.runtime.budget import Budget, ItemBytes
 from penstock.runtime.stage import SourceRows
 from penstock.stages.cached.caches import CachedRows
@@ -18,7 +18,7 @@ from penstock.stages.read.reader import AnyReader
 
 
 def unkept(whole: Ids, row: Ids | None, rows: int, caches: Sequence[CachedRows], threads: int = 1) -> Ids:
-    """The ids of rows that must be read, of `rows` rows and those that follow them (see `order.zipped`)."""
+    """The ids of rows that must be read, of `rows` rows and those that follow them (see `order.rows.zipped`)."""
     place = np.arange(rows) if row is None else row
     for cached in caches:
         hits = _hits(cached, whole, threads)

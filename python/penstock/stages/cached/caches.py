@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
 from penstock.derived.row_cache.disk import DiskRowCache
 from penstock.derived.row_cache.rows import RowCache
-from penstock.order.zipped import Link
+from penstock.order.rows.zipped import Link
 from penstock.plan.nodes import Cache, Node
 from penstock.plan.tree import inputs_of
 from penstock.runtime.free_memory import free_memory

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.spec import Ids
 from penstock.core.cpus import usable_cpus
 from penstock.core.kernels import crc32c_sums, native_version
-from penstock.core.spec import Ids
 from penstock.plan.function_parts import function_parts
 from penstock.plan.nodes import Cache, Node, Read, describe, digest
 from penstock.plan.parts import parts_of

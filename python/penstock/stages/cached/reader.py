@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.core.spec import Columns, Field, Spec
+from penstock.core.columns.spec import Columns, Field, Spec
 from penstock.runtime.budget import Budget
 from penstock.runtime.stage import Item, SourceRows
 from penstock.stages.cached.caches import CachedRows

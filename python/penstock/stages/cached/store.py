@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.batch.merge import gather
-from penstock.core.spec import Field
+from penstock.core.columns.spec import Field
 from penstock.plan.nodes import MapVerb
 from penstock.resolve.cache_checks import refuse_random
 from penstock.runtime.budget import Budget

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.spec import Ids
-from penstock.order.asked import AskedOfLanes
+from penstock.core.columns.spec import Ids
+from penstock.order.steps.asked import AskedOfLanes
 
 #: A piece that failed is made again in so many.
 _PARTS = 8

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.cancel import LOOK_S
-from penstock.core.spec import Ids
-from penstock.order.asked import AskedOfLanes
+from penstock.core.columns.spec import Ids
 from penstock.order.protocol import NEVER
+from penstock.order.steps.asked import AskedOfLanes
 from penstock.runtime.channel import Gate
 from penstock.stages.lanes.again import RowsOfLanes
 from penstock.stages.lanes.states import Lanes

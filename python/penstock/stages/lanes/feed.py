@@ -26,11 +26,11 @@ import numpy as np
 
 from penstock.batch.merge import Allocate
 from penstock.core.cancel import StoppedError
+from penstock.core.columns.spec import Columns, Ids, Spec
 from penstock.core.errors import PlanError, ProcessError, StorageError
-from penstock.core.spec import Columns, Ids, Spec
-from penstock.order.cursor import Work
-from penstock.order.demand import DemandOrder
-from penstock.order.lane_rows import LaneRows
+from penstock.order.rows.lane_rows import LaneRows
+from penstock.order.steps.cursor import Work
+from penstock.order.steps.demand import DemandOrder
 from penstock.runtime.run import Run
 from penstock.runtime.stage import LaneItem, Stage
 from penstock.stages.lanes.again import Again, is_single, smaller

@@ -10,10 +10,10 @@ import numpy as np
 
 from penstock.batch.merge import gather_columns
 from penstock.core import kernels
-from penstock.core.rows import new_rows
-from penstock.core.spec import Columns, Ids
-from penstock.order.asked import AskedOfLanes
+from penstock.core.columns.rows import new_rows
+from penstock.core.columns.spec import Columns, Ids
 from penstock.order.keys import STAGE_KEY
+from penstock.order.steps.asked import AskedOfLanes
 from penstock.runtime.stage import Columned, LaneItem, Part
 from penstock.stages.lanes.stages import Fed, LaneStage
 from penstock.stages.read.parse import NamedRows

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from penstock.core.spec import Ids
-from penstock.order.batches import BatchOrder
-from penstock.order.cursor import Position
+from penstock.core.columns.spec import Ids
+from penstock.order.steps.batches import BatchOrder
+from penstock.order.steps.cursor import Position
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.states import LanePlace, Place, rows_given
 

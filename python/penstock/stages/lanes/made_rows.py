@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from penstock.batch.merge import Allocate, gather_columns
+from penstock.core.columns.spec import Columns, Ids, Spec
 from penstock.core.errors import DataError, PlanError
-from penstock.core.spec import Columns, Ids, Spec
 from penstock.runtime.stage import LaneResult
 
 

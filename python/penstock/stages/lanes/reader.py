@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.batch.merge import Allocate
-from penstock.core.spec import Columns, Spec
-from penstock.order.lane_rows import LANE_ROWS
+from penstock.core.columns.spec import Columns, Spec
+from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.runtime.stage import Item, SourceRows
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.read.reader import Needs

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from penstock.batch.pack import pack_window
 from penstock.batch.stack import field_of, materialize
+from penstock.core.columns.rows import join_columns
+from penstock.core.columns.spec import Columns, Ids, Spec
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.random_use import mentions_generators
-from penstock.core.rows import join_columns
-from penstock.core.spec import Columns, Ids, Spec
+from penstock.core.functions.random_use import mentions_generators
+from penstock.core.messages import quoted
 from penstock.plan.nodes import FilterFunction, FlatMap, Pack, SkipBad
 from penstock.runtime.stage import LaneResult
 from penstock.stages.call import MASK, Call

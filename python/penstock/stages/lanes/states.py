@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.core.arguments import is_whole
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError, StateError
-from penstock.core.given import is_whole
-from penstock.core.quoted import quoted
-from penstock.core.spec import Ids
-from penstock.order.lane_rows import LaneRows
-from penstock.order.mixed import Mixed
+from penstock.core.messages import quoted
 from penstock.order.protocol import RowOrder
-from penstock.order.zipped import Zipped
+from penstock.order.rows.lane_rows import LaneRows
+from penstock.order.rows.mixed import Mixed
+from penstock.order.rows.zipped import Zipped
 
 #: A `LanePlace` as saved states have it, in JSON: [row, used, state, [places below]].
 Place = list[Any]

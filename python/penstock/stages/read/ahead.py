@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from penstock.core.cancel import StoppedError, work_for
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import PenstockError
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
-from penstock.order.batches import BatchOrder
-from penstock.order.cursor import Cursor, Position, Work, works
+from penstock.core.files.shards import Shards
+from penstock.order.steps.batches import BatchOrder
+from penstock.order.steps.cursor import Cursor, Position, Work, works
 from penstock.stages.read.records import Places
 from penstock.stages.read.upcoming import Upcoming
 from penstock.stages.read.windows import blocks_of

@@ -9,8 +9,8 @@ from typing import cast
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.spec import Ids
-from penstock.order.cursor import Cursor, Work
+from penstock.core.columns.spec import Ids
+from penstock.order.steps.cursor import Cursor, Work
 from penstock.runtime.budget import Budget, ItemBytes, Share
 from penstock.runtime.stage import Columned, Item, Loaded, Part, Planned, SourceRows
 from penstock.stages.read.reader import AnyReader

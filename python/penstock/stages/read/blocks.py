@@ -9,9 +9,9 @@ from typing import Any
 
 from penstock.batch.pick import pick
 from penstock.core.cancel import carried
+from penstock.core.columns.rows import Rows, pack_rows
+from penstock.core.columns.spec import Columns, Ids
 from penstock.core.errors import DataError, RowError
-from penstock.core.rows import Rows, pack_rows
-from penstock.core.spec import Columns, Ids
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.protocol import BlockSource
 from penstock.source.tables.mapped_shards import check_whole

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.distinct import distinct
-from penstock.core.rows import Rows
-from penstock.core.spec import Columns, Ids
+from penstock.core.columns.distinct_numbers import distinct
+from penstock.core.columns.rows import Rows
+from penstock.core.columns.spec import Columns, Ids
 from penstock.inputs.forward import STREAM_ROWS
-from penstock.order.cursor import Work
 from penstock.order.protocol import NEVER, is_open
+from penstock.order.steps.cursor import Work
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.protocol import BlockSource
 from penstock.stages.read.blocks import load_block, pick_rows

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from penstock.core import kernels
-from penstock.core.global_generators import set_draw_key
-from penstock.core.spec import Columns, Spans, Spec
-from penstock.order.cursor import Cursor, Work
+from penstock.core.columns.spec import Columns, Spans, Spec
+from penstock.core.functions.global_generators import set_draw_key
 from penstock.order.keys import SOURCE_KEY
+from penstock.order.steps.cursor import Cursor, Work
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Columned, Item, Part, SourceRows

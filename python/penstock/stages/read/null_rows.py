@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Generic
 
+from penstock.core.columns.spec import Columns, Ids, Spec
 from penstock.core.errors import DataError, RowError
-from penstock.core.spec import Columns, Ids, Spec
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.nulls import stored
 from penstock.stages.read.reader import HeldT, Needs, OpenedT, PlanT, Reader

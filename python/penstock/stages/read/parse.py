@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from penstock.core.columns.spec import Columns, Ids, Spans
 from penstock.core.errors import DataError, RowError
-from penstock.core.spec import Columns, Ids, Spans
 from penstock.source.protocol import Allocate, Source
 
 

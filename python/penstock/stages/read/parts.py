@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from penstock.batch.pick import pick
 from penstock.core.cancel import carried
-from penstock.core.distinct import distinct
-from penstock.core.rows import Rows
-from penstock.core.spec import Columns, Ids
+from penstock.core.columns.distinct_numbers import distinct
+from penstock.core.columns.rows import Rows
+from penstock.core.columns.spec import Columns, Ids
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.protocol import PartSource
 from penstock.stages.read.reader import Needs, Picks, Reading

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from penstock.core.byte_ranges import FileRanges
-from penstock.core.rows import Rows
-from penstock.core.spec import Bytes, Columns, Field, Ids, Spec
-from penstock.order.cursor import Cursor
+from penstock.core.columns.rows import Rows
+from penstock.core.columns.spec import Bytes, Columns, Field, Ids, Spec
+from penstock.core.files.byte_ranges import FileRanges
+from penstock.order.steps.cursor import Cursor
 from penstock.plan.nodes import Read
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.byte_ranges import ByteRanges, FileRanges
-from penstock.core.spec import Bytes, Columns, Ids, Spans, Spec
+from penstock.core.columns.spec import Bytes, Columns, Ids, Spans, Spec
+from penstock.core.files.byte_ranges import ByteRanges, FileRanges
 from penstock.runtime.slots import Slots, room_of
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.protocol import Source

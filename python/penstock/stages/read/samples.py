@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from penstock.batch.pick import pick
-from penstock.core.byte_ranges import ByteRanges
+from penstock.core.columns.spec import Columns, Field, Ids
 from penstock.core.errors import DataError
-from penstock.core.spec import Columns, Field, Ids
+from penstock.core.files.byte_ranges import ByteRanges
 from penstock.runtime.slots import Slots
 from penstock.source.protocol import Access, AnySource, BlockSource
 from penstock.stages.read.blocks import load_block

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.distinct import distinct
-from penstock.core.spec import Columns, Ids
+from penstock.core.columns.distinct_numbers import distinct
+from penstock.core.columns.spec import Columns, Ids
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.protocol import BlockSource
 from penstock.stages.read.blocks import BlockLoader, pick_rows

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.byte_ranges import ByteRanges, FileRanges
-from penstock.core.rows import Rows
-from penstock.core.shards import Shards, joined_shards
-from penstock.core.spec import Bytes, Columns, Ids
+from penstock.core.columns.rows import Rows
+from penstock.core.columns.spec import Bytes, Columns, Ids
+from penstock.core.files.byte_ranges import ByteRanges, FileRanges
+from penstock.core.files.shards import Shards, joined_shards
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, BlockSource, Joinable, Parsing, Source
 from penstock.stages.read.blocks import Blocks

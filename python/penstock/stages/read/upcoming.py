@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.spec import Ids
-from penstock.order.batches import BatchOrder, Last
-from penstock.order.cursor import Work
+from penstock.core.columns.spec import Ids
+from penstock.order.steps.batches import BatchOrder, Last
+from penstock.order.steps.cursor import Work
 
 #: Epochs that are looked at: this one and those after it. With ranks on several machines, a block may come here in a later one only.
 _EPOCHS = 8

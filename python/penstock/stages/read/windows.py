@@ -22,9 +22,9 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.spec import Ids
-from penstock.order.cursor import Cursor
+from penstock.core.columns.spec import Ids
 from penstock.order.protocol import RowOrder
+from penstock.order.steps.cursor import Cursor
 from penstock.runtime.stage import Item, SourceRows
 
 PieceT = TypeVar("PieceT")

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.spec import Bytes, Ids
-from penstock.core.warned import warn
+from penstock.core.columns.spec import Bytes, Ids
+from penstock.core.warnings import warn
 from penstock.storage.cache.extents import stored_bytes
 from penstock.storage.cache.files import Bases, Files, Ranges
 from penstock.storage.cache.index import Found, Index
@@ -30,7 +30,7 @@ from penstock.storage.cache.packs import PAGE_BYTES, LostPackError, Packs
 from penstock.storage.cache.pieces import Pieces
 from penstock.storage.cache.policy import FREED_SHARE, Choice, Expected, Forecast, choose
 from penstock.storage.fetch.plan import distinct
-from penstock.storage.stores.forked import renew_in_children
+from penstock.storage.forked import renew_in_children
 
 #: Bytes left free on the disk, but at most this share of it.
 RESERVE_BYTES, _RESERVE_SHARE = 1 << 30, 0.1

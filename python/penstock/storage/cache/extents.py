@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
 
 #: begin, end: positions (see `files`). pack, position: where the bytes are. in_blocks: whether checksums of its blocks follow them.
 #: `rust/src/io/extents.rs` has the same layout.

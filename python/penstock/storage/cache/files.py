@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.shards import Shards
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
+from penstock.core.files.shards import Shards
 from penstock.storage.fetch.plan import distinct
 
 #: Instead of a base: not looked up yet; never cached, since versions of the file cannot be distinguished.

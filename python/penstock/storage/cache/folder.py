@@ -6,8 +6,8 @@ import os
 import threading
 from collections.abc import Callable
 
-from penstock.core.cache_dirs import cache_folder, limit_bytes, limit_is_said, make_private, room_bytes
 from penstock.core.errors import PlanError
+from penstock.core.files.cache_dirs import cache_folder, limit_bytes, limit_is_said, make_private, room_bytes
 from penstock.storage.cache.cache import RangeCache
 
 #: The folder's name in this user's cache, and the most that it holds without an explicit limit.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
 from penstock.storage.cache.extents import EXTENT, Extents, ends_in_pack, gaps
 from penstock.storage.cache.files import Files, Ranges
 from penstock.storage.cache.journal import DROPPED, KEPT, RECORD, Journal, Records

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core import kernels
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
 
 #: Rows of type `RECORD`.
 Records: TypeAlias = npt.NDArray[np.void]

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from penstock.core.cancel import StoppedError, is_stopped
-from penstock.core.scratch import unlock
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
+from penstock.core.files.scratch import unlock
 
 #: A writer holds the lock for milliseconds; one that holds it longer has stopped.
 _LOCK_PATIENCE_S = 10.0

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.scratch import unlock
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
+from penstock.core.files.scratch import unlock
 from penstock.storage.cache.extents import EXTENT
 from penstock.storage.fetch.plan import distinct
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
 from penstock.storage.cache.extents import BLOCK_BYTES
 from penstock.storage.cache.index import Found, Index
 

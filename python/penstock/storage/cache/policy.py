@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
 
 #: Seconds until something is needed, infinite for never.
 Expected = npt.NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
 from penstock.storage.cache.cache import RangeCache
 from penstock.storage.cache.index import Found
 from penstock.storage.cache.packs import PAGE_BYTES, Packs

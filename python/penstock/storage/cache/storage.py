@@ -11,16 +11,16 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
-from penstock.core.traffic import Traffic
+from penstock.core.columns.spec import Bytes, Ids
+from penstock.core.files.shards import Shards
+from penstock.core.files.traffic import Traffic
 from penstock.storage.cache.cache import RangeCache
 from penstock.storage.cache.files import Bases, Ranges
 from penstock.storage.cache.folder import default_cache, open_cache
 from penstock.storage.cache.locks import Claims
 from penstock.storage.cache.policy import Expected
 from penstock.storage.fetch.plan import distinct
-from penstock.storage.stores.forked import renew_in_children
+from penstock.storage.forked import renew_in_children
 
 #: Bytes that are prefetched at once.
 _AHEAD_BYTES = 8 << 20
@@ -62,7 +62,7 @@ class Uncached(Protocol):
         """The files that a path, folder or glob names."""
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """See `core.byte_ranges.ByteRanges`."""
+        """See `core.files.byte_ranges.ByteRanges`."""
 
 
 class CachedStorage:
@@ -147,7 +147,7 @@ class CachedStorage:
         return self.remote.list(where)
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """See `core.byte_ranges.ByteRanges`."""
+        """See `core.files.byte_ranges.ByteRanges`."""
         cache = self.cache
         if cache is None:
             self.remote.read(shards, shard, offset, length, out, at)

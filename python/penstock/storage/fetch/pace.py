@@ -6,7 +6,7 @@ import threading
 import time
 from collections import defaultdict, deque
 
-from penstock.core.traffic import Traffic
+from penstock.core.files.traffic import Traffic
 from penstock.storage.fetch.plan import LONGEST_BYTES, SHARED_BYTES
 
 #: Requests in flight: fewest, at first, most.

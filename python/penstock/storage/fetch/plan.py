@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
 
 #: A gap up to this size is cheaper to read than another request. For one connection even longer gaps would be, but there are many
 #: connections, and the bytes of the gap are often requested later: then the line carries them twice.

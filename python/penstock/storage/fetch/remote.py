@@ -12,11 +12,11 @@ from typing import Any, Protocol, TypeVar
 import pyarrow.compute as pc
 
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
+from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.errors import StorageError
-from penstock.core.shards import Shards
-from penstock.core.spec import Bytes, Ids
-from penstock.core.traffic import Traffic
-from penstock.core.warned import warn
+from penstock.core.files.shards import Shards
+from penstock.core.files.traffic import Traffic
+from penstock.core.warnings import warn
 from penstock.storage.fetch.native import open_client
 from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import plan
@@ -112,7 +112,7 @@ class RemoteStorage:
         )
 
     def read(self, shards: Shards, shard: Ids, offset: Ids, length: Ids, out: Bytes, at: Ids) -> None:
-        """See `core.byte_ranges.ByteRanges`; StorageError after a timeout."""
+        """See `core.files.byte_ranges.ByteRanges`; StorageError after a timeout."""
         longest_bytes = self._scheduler.longest_bytes(int(length.sum()))
         requests = plan(shard, offset, length, at, longest_bytes=longest_bytes)
         _final(lambda: self._scheduler.fetch(_Get(self._store, shards), requests, out))

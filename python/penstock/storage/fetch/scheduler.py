@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
-from penstock.core.spec import Bytes
+from penstock.core.columns.spec import Bytes
 from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import Requests, shared_bytes
 from penstock.storage.fetch.queue import Get, Pending, Request, RequestQueue
@@ -24,7 +24,7 @@ from penstock.storage.fetch.retry import MOST_WRONG_IN_TURN, Attempts, Retry, Tr
 from penstock.storage.fetch.threads import Threads
 from penstock.storage.fetch.transfer import Call
 from penstock.storage.fetch.transport import Job, Transport
-from penstock.storage.stores.forked import is_lost, renew_in_children
+from penstock.storage.forked import is_lost, renew_in_children
 
 #: The share of requests that may be hedged.
 _HEDGED_SHARE = 0.05

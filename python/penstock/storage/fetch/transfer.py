@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from penstock.core.cancel import stop_flag
-from penstock.core.spec import Bytes
+from penstock.core.columns.spec import Bytes
 from penstock.storage.fetch.plan import Requests
 from penstock.storage.fetch.queue import Get, Pending, Request
 

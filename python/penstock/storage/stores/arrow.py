@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from penstock.core.errors import not_to_be_sent
-from penstock.core.shards import Shards
+from penstock.core.files.shards import Shards
 from penstock.storage.glob import Wanted
 from penstock.storage.stores.file_errors import changed, file_error, missing
 from penstock.storage.stores.listing import shards_of_files

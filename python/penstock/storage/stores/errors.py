@@ -10,9 +10,9 @@ from obstore import exceptions
 from penstock.core.errors import StorageError
 from penstock.storage.fetch.retry import PASSING, SLOW_DOWN, TransientError, WrongAnswerError
 from penstock.storage.redact import without_secrets
-from penstock.storage.stores.credentials import no_credentials
-from penstock.storage.stores.own_hosts import REFUSED
-from penstock.storage.stores.relay import REFUSALS
+from penstock.storage.stores.auth.credentials import no_credentials
+from penstock.storage.stores.auth.own_hosts import REFUSED
+from penstock.storage.stores.auth.relay import REFUSALS
 
 _STATUS = re.compile(r"status code: (\d\d\d)")
 _XML = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)

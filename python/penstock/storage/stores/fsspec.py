@@ -9,7 +9,7 @@ from typing import Any, Never
 
 from penstock.core.cancel import in_threads
 from penstock.core.errors import not_to_be_sent
-from penstock.core.shards import Shards, version_number
+from penstock.core.files.shards import Shards, version_number
 from penstock.storage.glob import Wanted
 from penstock.storage.redact import check_url
 from penstock.storage.stores.file_errors import changed, file_error, missing

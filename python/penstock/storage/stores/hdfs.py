@@ -6,13 +6,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.core.errors import SourceError, StorageError
+from penstock.core.files.shards import Shards
 from penstock.core.installing import pip_install
 from penstock.core.lru import Lru
-from penstock.core.shards import Shards
 from penstock.storage.fetch.retry import TransientError
+from penstock.storage.forked import use_client
 from penstock.storage.glob import Wanted
 from penstock.storage.stores.file_errors import changed, missing
-from penstock.storage.stores.forked import use_client
 from penstock.storage.stores.listing import shards_of_files
 
 #: How many files stay open: an open one needs no call to the name node.

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import SourceError
-from penstock.core.shards import Shards, version_number
-from penstock.core.spec import Ids
+from penstock.core.files.shards import Shards, version_number
 from penstock.storage.fetch.retry import Retry, TransientError
 from penstock.storage.glob import Wanted
 from penstock.storage.stores.version import version_of

@@ -12,21 +12,21 @@ from obstore import exceptions
 from obstore.store import HTTPStore, from_url
 
 from penstock.core.errors import DataError, SourceError, StorageError, not_to_be_sent
-from penstock.core.shards import Shards
-from penstock.core.warned import warn
+from penstock.core.files.shards import Shards
+from penstock.core.warnings import warn
 from penstock.storage.fetch.retry import ATTEMPT_TIMEOUT_S, WrongAnswerError
+from penstock.storage.forked import use_client
 from penstock.storage.glob import Wanted
 from penstock.storage.redact import hide, without_secrets
-from penstock.storage.stores.aws_profile import check_environment, profile_settings
-from penstock.storage.stores.credentials import check_credentials
+from penstock.storage.stores.auth.aws_profile import check_environment, profile_settings
+from penstock.storage.stores.auth.credentials import check_credentials
+from penstock.storage.stores.auth.own_hosts import REFUSED, bucket_region, only_own_hosts
+from penstock.storage.stores.auth.relay import REFUSALS
+from penstock.storage.stores.auth.signed_urls import SignedUrls
 from penstock.storage.stores.errors import store_error
 from penstock.storage.stores.file_errors import AGAIN
-from penstock.storage.stores.forked import use_client
 from penstock.storage.stores.http import PlainHttp, odd_answer
 from penstock.storage.stores.listing import listed_objects, shards_of
-from penstock.storage.stores.own_hosts import REFUSED, bucket_region, only_own_hosts
-from penstock.storage.stores.relay import REFUSALS
-from penstock.storage.stores.signed_urls import SignedUrls
 from penstock.storage.stores.version import conditions, is_version, shown
 from penstock.storage.trust import NOBODY, Trust
 

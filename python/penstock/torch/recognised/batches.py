@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.utils.data import default_collate
 
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import SourceError
-from penstock.core.spec import Ids
 from penstock.dataset import Dataset
 from penstock.torch.recognised.hugging_face import Table
 from penstock.torch.recognised.open import leaves_plan, plan_of

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from penstock.core.quoted import quoted
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
+from penstock.core.messages import quoted
 from penstock.torch.recognised.transforms import NotKnown
 
 #: The classes that make items of each format, as the library comes; programs may register others.

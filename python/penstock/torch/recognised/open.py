@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
+from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.spec import Field
 from penstock.core.errors import SourceError
-from penstock.core.options import Options
-from penstock.core.picked import Picked
-from penstock.core.shards import Shards
-from penstock.core.spec import Field
+from penstock.core.files.shards import Shards
+from penstock.core.verbs.options import Options
 from penstock.dataset import Dataset, of_source
 from penstock.format.media.folder import MediaFolder
 from penstock.joining import concat

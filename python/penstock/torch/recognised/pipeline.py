@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.columns.spec import Ids
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError
-from penstock.core.spec import Ids
-from penstock.core.warned import warn
+from penstock.core.warnings import warn
 from penstock.dataset import Dataset
 from penstock.deliver import open_deliver
 from penstock.lower.context import context_of
 from penstock.lower.layouts import with_layouts
 from penstock.lower.stages import delivering, stages_of
-from penstock.order.asked import AskedById
-from penstock.order.batches import BatchOrder
-from penstock.order.cursor import Work
-from penstock.order.listed import ListedRows
+from penstock.order.rows.by_id import ListedRows
+from penstock.order.steps.asked import AskedById
+from penstock.order.steps.batches import BatchOrder
+from penstock.order.steps.cursor import Work
 from penstock.plan.rules import optimize
 from penstock.resolve.cut import cut
 from penstock.resolve.ordering import Where, order_of

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import torch
 
 from penstock.core import kernels
-from penstock.core.options import Column
-from penstock.core.quoted import quoted
-from penstock.core.spec import Bytes, Ids
+from penstock.core.columns.spec import Bytes, Ids
+from penstock.core.messages import quoted
+from penstock.core.verbs.options import Column
 from penstock.torch.recognised.hugging_face import Shown, Table, is_list
 from penstock.torch.recognised.transforms import NotKnown
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError
-from penstock.core.spec import Field
 from penstock.transform import image as ops
 
 #: Hooks of a module that would see or change what goes through it.

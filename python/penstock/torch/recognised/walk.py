@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
-from penstock.core.spec import Ids
+from penstock.core.columns.spec import Ids
 from penstock.torch.recognised.hugging_face import Table, is_hugging_face, table_of
 from penstock.torch.recognised.transforms import NotKnown, image_ops
 from penstock.transform.image import ImageOp

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal, TypeAlias, cast
 
+from penstock.core.arguments import is_one_of
 from penstock.core.errors import PlanError
-from penstock.core.given import is_one_of
 from penstock.transform.image.op import CHANNELS, Chain, ImageOp, Numbers, check
 
 Mode: TypeAlias = Literal["RGB", "L", "LA", "RGBA", "I16", "P", "unchanged"]

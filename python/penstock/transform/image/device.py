@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.pixel_ops import FIRST_TABLE, MOST_TABLES, PixelOps
-from penstock.core.spec import Field, Ids
+from penstock.core.columns.pixel_ops import FIRST_TABLE, MOST_TABLES, PixelOps
+from penstock.core.columns.spec import Field, Ids
 from penstock.transform.image.decode import Decode
 from penstock.transform.image.kernel import chain_of, numbers_of
 from penstock.transform.image.numbers import Normalize, ToDtype, ToLayout

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core import kernels
+from penstock.core.columns.spec import Columns, EntryPoints, Ids
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, RowError
-from penstock.core.quoted import quoted
-from penstock.core.spec import Columns, EntryPoints, Ids
+from penstock.core.messages import quoted
 from penstock.source.jpeg_index import Growing, entry_points_of, index_path, load
 from penstock.transform.family import Chains, DeviceKernel, Drawing, Family, Kernel, Site, Workspace, one_column
 from penstock.transform.image.decode import Decode, loss_in_words

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from penstock.core.pixel_ops import HORIZONTAL, VERTICAL
+from penstock.core.columns.pixel_ops import HORIZONTAL, VERTICAL
 from penstock.transform.image.op import (
     LARGEST_SIDE,
     Pair,

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.columns.spec import Column, EntryPoints, Field, Ids, Spans
 from penstock.core.errors import PlanError, RowError
 from penstock.core.kernels import ImageProgram, image_info, run_image_views
 from penstock.core.limits import DEFAULT_LIMITS, Limits
-from penstock.core.quoted import quoted
-from penstock.core.spec import Column, EntryPoints, Field, Ids, Spans
+from penstock.core.messages import quoted
 from penstock.transform.image.decode import Decode, as_first
 from penstock.transform.image.op import Chain, ImageOp, Numbers
 

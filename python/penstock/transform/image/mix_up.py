@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock.core.arguments import hold_as_int, is_whole
+from penstock.core.columns.spec import Columns, Field, Ids, Spec
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, RowError
-from penstock.core.given import hold_as_int, is_whole
-from penstock.core.quoted import quoted
-from penstock.core.spec import Columns, Field, Ids, Spec
+from penstock.core.messages import quoted
 from penstock.transform.family import Kernel, Site, Workspace, one_column
 from penstock.transform.image.op import ImageOp, check, set_fields
 from penstock.transform.row_generator import RowGenerator

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from penstock.core.arguments import is_one_of
 from penstock.core.errors import PlanError
-from penstock.core.given import is_one_of
 from penstock.transform.image.op import Chain, ImageOp, Numbers, check, set_fields
 
 _DTYPES = ("uint8", "uint16", "float16", "bfloat16", "float32")

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from penstock.core.arguments import is_one_of
 from penstock.core.errors import PlanError
-from penstock.core.given import is_one_of
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.transform.family import Op
 
 Pair: TypeAlias = tuple[int, int]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.errors import RowError
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.transform.family import Drawing
 
 #: (height, width) of images.

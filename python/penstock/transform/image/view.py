@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.spec import Spec
+from penstock.core.messages import quoted
 from penstock.transform.family import Chains, path_number
 from penstock.transform.image.decode import Decode
 from penstock.transform.image.op import Chain, ImageOp, check, set_fields

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.core.columns.rows import spans_to_arrow
+from penstock.core.columns.spec import Columns, Field, Spans, Spec, is_bytes, is_text
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
-from penstock.core.rows import spans_to_arrow
-from penstock.core.spec import Columns, Field, Spans, Spec, is_bytes, is_text
+from penstock.core.messages import quoted
 from penstock.transform.family import Chains, Family, Kernel, Op, Site, Workspace, one_column
 
 

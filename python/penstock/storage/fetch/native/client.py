@@ -14,8 +14,8 @@ from penstock.core.kernels import HttpLanding, HttpRunner
 from penstock.storage.fetch.retry import ATTEMPT_TIMEOUT_S, PASSING, SLOW_DOWN, TransientError
 from penstock.storage.fetch.transfer import Call
 from penstock.storage.fetch.transport import Job
+from penstock.storage.stores.auth.signed_urls import SignedUrls
 from penstock.storage.stores.http import MOST_REDIRECTS
-from penstock.storage.stores.signed_urls import SignedUrls
 
 if TYPE_CHECKING:
     from penstock.storage.fetch.scheduler import Scheduler

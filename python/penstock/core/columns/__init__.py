@@ -1,0 +1,1 @@
+"""What a column is (`spec`), and its forms in memory: `rows`, `ragged`, `repeated_values`."""

@@ -1,0 +1,159 @@
+"""The files of a dataset, as columns."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.columns.spec import Bytes, Ids
+from penstock.core.errors import DataError
+
+_DO = "if the data was changed on purpose, open the dataset again"
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """The files of a dataset, as columns.
+
+    paths: large_string, the storage's name of each file. sizes: int64, bytes. versions: int64, modification time in ns (or
+    a hash of the ETag or date), which shows that a cached index is stale. root: the common prefix of all paths, or "".
+    root_lengths: int64, the length of each path's own listed root, if several were listed; else None.
+    etags: large_string, the store's identifier of each file's content, sent with every request (see
+    `storage.stores.version`), or ""; None for files.
+    copied: which of them are local files made from remote ones; None if none are.
+    stamps: int64 of shape (files, 3), for local files as they were listed: the times of the last modification and of the last change in
+    ns, and the inode. A row of -1, or None, where that is not known.
+    """
+
+    paths: pa.LargeStringArray
+    sizes: Ids
+    versions: Ids
+    root: str = ""
+    root_lengths: Ids | None = None
+    etags: pa.LargeStringArray | None = None
+    copied: npt.NDArray[np.bool_] | None = None
+    stamps: Ids | None = None
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def path(self, shard: int) -> str:
+        """The name of one shard."""
+        return str(self.paths[shard])
+
+    @property
+    def several_roots(self) -> bool:
+        """Whether several roots were listed."""
+        return self.root_lengths is not None
+
+    def has_version(self, shard: int) -> bool:
+        """Whether the store distinguishes this version of a shard from others of the same name and size."""
+        return int(self.versions[shard]) not in _NO_VERSIONS
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether all files are local paths, which can be opened and mapped."""
+        elsewhere = pc.or_(pc.invert(pc.starts_with(self.paths, os.sep)), pc.match_substring(self.paths, "://"))
+        return not pc.any(elsewhere).as_py()
+
+    @cached_property
+    def identity(self) -> str | None:
+        """32 hex digits that name these files as they are now; None where one may be replaced unnoticed, or its name says not where it lies."""
+        if not self.is_local:
+            is_url = pc.all(pc.match_substring(self.paths, "://")).as_py()
+            if not is_url or np.isin(self.versions, [*_NO_VERSIONS]).any():
+                return None
+        state = hashlib.blake2b(digest_size=16)
+        for numbers in (*self.path_buffers, self.sizes, self.versions):
+            state.update(np.ascontiguousarray(numbers).data)
+        return state.hexdigest()
+
+    @cached_property
+    def path_buffers(self) -> tuple[Ids, Bytes]:
+        """All names for native code: their offsets (int64, one more than there are names), and their bytes."""
+        _, offsets, names = self.paths.buffers()
+        first = self.paths.offset
+        begins = np.frombuffer(offsets, dtype=np.int64)[first : first + len(self) + 1]
+        return begins, np.frombuffer(names or b"", dtype=np.uint8)
+
+    @cached_property
+    def names(self) -> pa.LargeStringArray:
+        """Every file's name below the folder that was read: "cat/a.png"."""
+        if self.root_lengths is None:
+            return pc.utf8_slice_codeunits(self.paths, len(self.root))
+        parts, places = [], []
+        for length in np.unique(self.root_lengths).tolist():
+            places.append(np.flatnonzero(self.root_lengths == length))
+            parts.append(pc.utf8_slice_codeunits(self.paths.take(pa.array(places[-1])), length))
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
+
+    def take(self, rows: Ids) -> Shards:
+        """The shards of the given numbers, in that order."""
+        # pa.array would import NumPy's masked arrays, which takes as long as a request.
+        taken = pa.Array.from_buffers(
+            pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))]
+        )
+        return Shards(
+            self.paths.take(taken),
+            self.sizes[rows],
+            self.versions[rows],
+            self.root,
+            None if self.root_lengths is None else self.root_lengths[rows],
+            None if self.etags is None else self.etags.take(taken),
+            None if self.copied is None else self.copied[rows],
+            None if self.stamps is None else self.stamps[rows],
+        )
+
+    def check_now(self, shard: int) -> None:
+        """DataError if a local file is gone, or is not what it was when it was listed; for what opens it by its path.
+
+        Permissions and links change the second number of a stamp alone, and some file systems number their inodes anew: only both together
+        are another file.
+        """
+        path = self.path(shard)
+        try:
+            now = os.stat(path)
+        except OSError as error:
+            raise DataError(f"{path}: {error.strerror}; {_DO}") from None
+        modified, changed, inode = (-1, -1, -1) if self.stamps is None else self.stamps[shard].tolist()
+        if not stat.S_ISREG(now.st_mode):
+            found = "no regular file, which it was when it was listed"
+        elif now.st_size != self.sizes[shard]:
+            found = f"{now.st_size:,} bytes now, {self.sizes[shard]:,} when it was listed"
+        elif modified != -1 and (
+            now.st_mtime_ns != modified or (now.st_ctime_ns != changed and now.st_ino != inode % (1 << 64))
+        ):
+            found = "replaced or rewritten since it was listed"
+        else:
+            return
+        raise DataError(f"{path}: {found}; {_DO}")
+
+
+def joined_shards(several: Sequence[Shards]) -> Shards:
+    """The files of several datasets, one after the other, without what is known of some only."""
+    sizes, versions = (np.concatenate([getattr(one, name) for one in several]) for name in ("sizes", "versions"))
+    stamps = [one.stamps for one in several if one.stamps is not None]
+    return Shards(
+        pa.concat_arrays([one.paths for one in several]),
+        sizes,
+        versions,
+        stamps=np.concatenate(stamps) if len(stamps) == len(several) else None,
+    )
+
+
+def version_number(version: str) -> int:
+    """A store's version text as a 64-bit number."""
+    return int.from_bytes(hashlib.blake2b(version.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+#: The numbers for no version: of no text, and of the date that obstore reports for objects without one.
+_NO_VERSIONS = frozenset((version_number(""), version_number("1970-01-01 00:00:00+00:00")))
