@@ -520,6 +520,22 @@ class ImageProgram:
     ) -> npt.NDArray[np.uint32]:
         """Height and width, image after image, where each of the ops at `places` (ascending) meets it; 0 for bytes that are no image."""
 
+    def drawn(
+        self,
+        buffers: list[npt.NDArray[np.uint8]],
+        which: npt.NDArray[np.int64],
+        offset: npt.NDArray[np.int64],
+        length: npt.NDArray[np.int64],
+        samples: npt.NDArray[np.int64],
+        key: int,
+    ) -> list[tuple[int, str, int, float]]:
+        """What the ops draw: an op's number, what the number stands for, the row, and the number; nothing for bytes that are no image."""
+
+    def drawn_from(
+        self, height: int, width: int, samples: npt.NDArray[np.int64], key: int
+    ) -> list[tuple[int, str, int, float]]:
+        """The same for pixels of this height and width."""
+
     def sizes_before_from(self, places: list[int], height: int, width: int) -> list[tuple[int, int]]:
         """The same (height, width) for pixels of this height and width."""
 

@@ -19,7 +19,7 @@ use crate::image::limits::Limits;
 use crate::image::mode::Mode;
 use crate::image::numbers::Dtype;
 use crate::image::one_image;
-use crate::image::ops::{self, Argument, Arguments, Op};
+use crate::image::ops::{self, Argument, Arguments, Op, Ops};
 use crate::image::program::{Image, Program};
 
 /// A compiled chain of ops for the images of a column; made once, used from any thread.
@@ -71,6 +71,10 @@ fn arguments(from: &Bound<'_, PyDict>) -> PyResult<Arguments> {
         } else if let Ok(table) = value.cast::<PyBytes>() {
             let table = table.as_bytes().try_into();
             Argument::Table(Box::new(table.map_err(|_| PyValueError::new_err("a table needs 256 bytes"))?))
+        } else if let Ok(numbers) = value.extract() {
+            Argument::Numbers(numbers)
+        } else if let Ok(inside) = value.extract::<Vec<(u64, Bound<'_, PyDict>)>>() {
+            Argument::Ops(ops_of(&inside)?)
         } else {
             Argument::Text(value.extract()?)
         };
@@ -81,6 +85,10 @@ fn arguments(from: &Bound<'_, PyDict>) -> PyResult<Arguments> {
 
 fn op(from: &Bound<'_, PyDict>) -> PyResult<Arc<dyn Op>> {
     ops::make(&item::<String>(from, "op")?, &arguments(from)?).map_err(PyValueError::new_err)
+}
+
+fn ops_of(from: &[(u64, Bound<'_, PyDict>)]) -> PyResult<Ops> {
+    from.iter().map(|(number, from)| Ok((*number, op(from)?))).collect()
 }
 
 fn format(from: &Bound<'_, PyDict>, mode: Mode) -> PyResult<Format> {
@@ -142,7 +150,7 @@ impl ImageProgram {
         allow_truncated: bool,
         limits: (u64, u64, u64),
     ) -> PyResult<Self> {
-        let ops = ops.iter().map(|(number, from)| Ok((*number, op(from)?))).collect::<PyResult<_>>()?;
+        let ops = ops_of(&ops)?;
         let mode = mode_named(&item::<String>(output, "mode")?)?;
         let (format, is_strict) = (format(output, mode)?, item(output, "is_strict")?);
         let limits = limited(limits);
@@ -188,6 +196,40 @@ impl ImageProgram {
             (0..samples.len()).flat_map(of_row).flat_map(|(width, height)| [height, width]).collect::<Vec<_>>()
         });
         Ok(PyArray1::from_vec(py, sizes))
+    }
+
+    /// What the operations draw: an op's number, what the number stands for, the row, and the number; nothing of bytes that are no image.
+    #[expect(clippy::too_many_arguments, clippy::type_complexity, reason = "the columns of a span, each an array")]
+    fn drawn(
+        &self,
+        py: Python<'_>,
+        buffers: Vec<Bytes<'_>>,
+        which: Ids<'_>,
+        offset: Ids<'_>,
+        length: Ids<'_>,
+        samples: Ids<'_>,
+        key: u64,
+    ) -> PyResult<Vec<(u64, &'static str, usize, f64)>> {
+        let samples = samples.as_slice()?;
+        let (buffers, which, offset, length) = spans(&buffers, [&which, &offset, &length], samples.len())?;
+        let size = |row: usize| {
+            let data = gather::span(&buffers, which[row], offset[row], length[row])?;
+            one_image::size_at_start(&self.0, data).ok()
+        };
+        Ok(py.detach(|| self.drawn_of(samples, key, size)))
+    }
+
+    /// The same for pixels of the given height and width.
+    fn drawn_from(
+        &self,
+        py: Python<'_>,
+        height: u32,
+        width: u32,
+        samples: Ids<'_>,
+        key: u64,
+    ) -> PyResult<Vec<(u64, &'static str, usize, f64)>> {
+        let samples = samples.as_slice()?;
+        Ok(py.detach(|| self.drawn_of(samples, key, |_| Some((width, height)))))
     }
 
     /// The same for pixels of the given height and width.
@@ -263,6 +305,19 @@ impl ImageProgram {
 }
 
 impl ImageProgram {
+    fn drawn_of(
+        &self,
+        samples: &[i64],
+        key: u64,
+        size: impl Fn(usize) -> Option<(u32, u32)>,
+    ) -> Vec<(u64, &'static str, usize, f64)> {
+        let of_row = |row: usize| {
+            let drawn = size(row).map(|size| self.0.drawn(size, key, samples[row])).unwrap_or_default();
+            drawn.into_iter().map(move |drawn| (drawn.number, drawn.name, row, drawn.value))
+        };
+        (0..samples.len()).flat_map(of_row).collect()
+    }
+
     pub(super) fn check_out(&self, rows: usize, bytes: usize) -> PyResult<()> {
         let needed = rows * self.0.format.bytes();
         if bytes == needed {

@@ -1,12 +1,16 @@
-//! Crops, resizes and flips of one image, composed to as few passes over its pixels as possible.
+//! Crops, resizes, flips and colours of one image, composed to as few passes over its pixels as possible; and what works on all of it between two of them.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use super::canvas::Canvas;
 use super::fault::Fault;
 use super::filter::{Filter, Scaling};
+use super::mode::Mode;
 use super::resample::{Planes, Task};
+use super::simd::Level;
 use crate::core::geometry::Rect;
+use crate::core::keys::{Rng, mix};
 
 /// A rectangle that may begin outside of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,26 +51,81 @@ pub trait Recolour: Debug + Send + Sync {
     fn keeps_zero(&self) -> bool {
         true
     }
+
+    /// What becomes of each number, where that depends on nothing else: of all planes, or of each one. Neighbours in a chain become one.
+    fn tables(&self) -> Option<&[[u8; 256]]> {
+        None
+    }
 }
 
-/// One pass over an image: crop, resize, window, flip, other colours, and zeros around.
+/// Work on a whole image: what looks at neighbours, or at numbers of all pixels.
+pub trait Whole: Debug + Send + Sync {
+    /// Columns and rows of what becomes of an image of so many.
+    fn size(&self, before: (u32, u32)) -> (u32, u32) {
+        before
+    }
+
+    /// Does it, in `canvas`, with the given instructions; what `spare` holds before and afterwards means nothing.
+    ///
+    /// # Errors
+    /// If the process may not have the memory.
+    fn run(&self, canvas: &mut Canvas, spare: &mut Canvas, level: Level) -> Result<(), Fault>;
+}
+
+/// One operation, with torchvision v2's sampling and rounding rules
+/// (torchvision, `transforms/v2/_geometry.py` and `functional/_geometry.py`).
+pub trait Op: Debug + Send + Sync {
+    /// Applies the operation to one image's chain, with its random choices from `rng`.
+    fn apply(&self, chain: &mut Chain, rng: &mut Rng);
+}
+
+/// What an image's random choices depend on, and what its pixels are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// The epoch's key.
+    pub key: u64,
+    /// The row's id.
+    pub sample: i64,
+    /// Of the pixels.
+    pub mode: Mode,
+}
+
+/// A number that an op drew.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drawn {
+    /// The op's.
+    pub number: u64,
+    /// What it stands for.
+    pub name: &'static str,
+    /// It.
+    pub value: f64,
+}
+
+/// One pass over an image: crop, resize, window, flip, other colours, and a margin around; then what works on the whole result.
 #[derive(Clone, Debug)]
 pub struct Pass {
     /// The part of the image that is looked at; nothing outside of it has any influence.
     pub crop: Rect,
-    /// The resize of the crop; None if the result is all zeros.
+    /// The resize of the crop; None if the result is margin alone.
     pub task: Option<Task>,
     /// Width and height of the result.
     pub size: (u32, u32),
-    /// Where the task's window stands in the result; zeros are around it.
+    /// Where the task's window stands in the result; the margin is around it.
     pub offset: (u32, u32),
+    /// The margin's pixels, a byte a plane.
+    pub fill: [u8; 4],
     /// What its colours go through, one after another.
     pub colours: Vec<Arc<dyn Recolour>>,
+    /// What is done with the whole result, one after another. The last pass has none.
+    pub whole: Vec<Arc<dyn Whole>>,
 }
 
 /// The composition so far; every method sees the image as the methods before have left it.
 #[derive(Clone, Debug)]
 pub struct Chain {
+    row: Row,
+    number: u64,
+    drawn: Option<Vec<Drawn>>,
     passes: Vec<Pass>,
     crop: Rect,
     target: (u32, u32),
@@ -74,6 +133,7 @@ pub struct Chain {
     mirrored: (bool, bool),
     window: Window,
     valid: Window,
+    fill: [u8; 4],
     flip: (bool, bool),
     colours: Vec<Arc<dyn Recolour>>,
 }
@@ -83,8 +143,11 @@ const UNSCALED: Scaling = Scaling { filter: Filter::Nearest, antialias: false };
 impl Chain {
     /// An image of the given width and height.
     #[must_use]
-    pub const fn new(size: (u32, u32)) -> Self {
+    pub const fn new(size: (u32, u32), row: Row) -> Self {
         Self {
+            row,
+            number: 0,
+            drawn: None,
             passes: Vec::new(),
             crop: Rect { x: 0, y: 0, width: size.0, height: size.1 },
             target: size,
@@ -92,9 +155,40 @@ impl Chain {
             mirrored: (false, false),
             window: Window::whole(size),
             valid: Window::whole(size),
+            fill: [0; 4],
             flip: (false, false),
             colours: Vec::new(),
         }
+    }
+
+    /// Keeps what ops draw from now on, for [`Self::take_drawn`].
+    pub fn record(&mut self) {
+        self.drawn = Some(Vec::new());
+    }
+
+    /// What ops drew since [`Self::record`].
+    pub fn take_drawn(&mut self) -> Vec<Drawn> {
+        self.drawn.take().unwrap_or_default()
+    }
+
+    /// Takes note of what the op drew, for those who ask.
+    pub fn drew(&mut self, name: &'static str, value: impl Into<f64>) {
+        if let Some(drawn) = &mut self.drawn {
+            drawn.push(Drawn { number: self.number, name, value: value.into() });
+        }
+    }
+
+    /// Applies an op, which draws by its number, the row and the epoch alone.
+    pub fn apply(&mut self, number: u64, op: &dyn Op) {
+        let around = std::mem::replace(&mut self.number, number);
+        op.apply(self, &mut Rng::new(mix(&[self.row.key, self.row.sample as u64, number])));
+        self.number = around;
+    }
+
+    /// The row that this image is.
+    #[must_use]
+    pub const fn row(&self) -> Row {
+        self.row
     }
 
     /// Width and height of the image as it is now.
@@ -115,19 +209,59 @@ impl Chain {
 
     /// Changes the colours of all pixels.
     pub fn recolour(&mut self, colours: Arc<dyn Recolour>) {
-        if self.valid != self.window && !colours.keeps_zero() {
+        if self.valid != self.window && (self.fill != [0; 4] || !colours.keeps_zero()) {
             self.end_pass();
         }
-        self.colours.push(colours);
+        let before = self.colours.last().and_then(|last| last.tables());
+        if let (Some(before), Some(after)) = (before, colours.tables()) {
+            let both = Tables::one_behind_another(before, after);
+            self.colours.pop();
+            self.colours.push(Arc::new(both));
+        } else {
+            self.colours.push(colours);
+        }
+    }
+
+    /// Works on all of the image as it is now.
+    pub fn whole(&mut self, op: Arc<dyn Whole>) {
+        if self.passes.is_empty() || self.is_pending() {
+            self.end_pass();
+        }
+        let size = op.size(self.size());
+        self.passes.last_mut().expect("a pass has ended").whole.push(op);
+        self.begin_again(size);
     }
 
     /// Keeps a part of the image; where the part lies outside, there are zeros.
     pub fn crop(&mut self, part: Window) {
+        self.crop_filled(part, [0; 4]);
+    }
+
+    /// Keeps a part of the image; where the part lies outside, there are pixels of `fill`, a byte a plane.
+    pub fn crop_filled(&mut self, part: Window, fill: [u8; 4]) {
         let (width, height) = (i64::from(self.window.width), i64::from(self.window.height));
+        let reaches_out = part.intersect(Window::whole(self.size())) != part;
+        if reaches_out && fill != self.fill {
+            if self.valid != self.window {
+                self.end_pass();
+            }
+            self.fill = fill;
+        }
         let x = if self.flip.0 { width - part.x - i64::from(part.width) } else { part.x };
         let y = if self.flip.1 { height - part.y - i64::from(part.height) } else { part.y };
         self.window = Window { x: self.window.x + x, y: self.window.y + y, ..part };
         self.valid = self.valid.intersect(self.window);
+    }
+
+    /// The bytes of a pixel's planes from a number a channel: those that lie outside of 0 … 255 (or 65,535) become the nearest, and the last stands for channels that have none.
+    #[must_use]
+    pub fn fill_of(&self, values: &[f64]) -> [u8; 4] {
+        let value = |channel: usize| values.get(channel).or(values.last()).copied().unwrap_or(0.0);
+        if self.row.mode.is_wide() {
+            let [first, second] = (value(0).clamp(0.0, 65_535.0) as u16).to_ne_bytes();
+            return [first, second, 0, 0];
+        }
+        std::array::from_fn(|channel| value(channel).clamp(0.0, 255.0) as u8)
     }
 
     /// Resizes to the given width and height.
@@ -158,7 +292,8 @@ impl Chain {
     pub fn finish(mut self, pixels_limit: u64) -> Result<Vec<Pass>, Fault> {
         self.end_pass();
         let between = &self.passes[..self.passes.len() - 1];
-        let largest = between.iter().map(|pass| u64::from(pass.size.0) * u64::from(pass.size.1)).max();
+        let pixels = |size: (u32, u32)| u64::from(size.0) * u64::from(size.1);
+        let largest = between.iter().flat_map(Pass::sizes).map(pixels).max();
         match largest {
             Some(pixels) if pixels > pixels_limit => Err(Fault::new(
                 format!("an intermediate image of {pixels} pixels, above the limit of {pixels_limit}"),
@@ -189,10 +324,81 @@ impl Chain {
             reversed: self.flip,
         });
         let colours = std::mem::take(&mut self.colours);
-        let pass = Pass { crop: self.crop, task, size: self.size(), offset, colours };
-        let passes = std::mem::take(&mut self.passes);
-        *self = Self::new(pass.size);
-        self.passes = passes;
-        self.passes.push(pass);
+        let size = self.size();
+        self.passes.push(Pass { crop: self.crop, task, size, offset, fill: self.fill, colours, whole: Vec::new() });
+        self.begin_again(size);
+    }
+
+    /// Whether anything is to be done with what the passes so far leave.
+    fn is_pending(&self) -> bool {
+        let whole = Window::whole(self.target);
+        let is_whole = self.window == whole && self.valid == whole && (self.crop.x, self.crop.y) == (0, 0);
+        let is_as_it_is = self.scaling.is_none() && self.flip == (false, false) && self.colours.is_empty();
+        !is_whole || !is_as_it_is
+    }
+
+    /// Goes on with an image of the given width and height, behind the passes so far.
+    fn begin_again(&mut self, size: (u32, u32)) {
+        let (number, drawn, passes) = (self.number, self.drawn.take(), std::mem::take(&mut self.passes));
+        *self = Self { number, drawn, passes, ..Self::new(size, self.row) };
+    }
+}
+
+impl Pass {
+    /// Width and height of the result, and after each work on the whole of it.
+    fn sizes(&self) -> Vec<(u32, u32)> {
+        let mut sizes = vec![self.size];
+        for op in &self.whole {
+            sizes.push(op.size(sizes[sizes.len() - 1]));
+        }
+        sizes
+    }
+}
+
+/// What becomes of each number: one table for all planes, or one for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tables(Vec<[u8; 256]>);
+
+impl Tables {
+    /// One table for all planes.
+    #[must_use]
+    pub fn of(table: [u8; 256]) -> Self {
+        Self(vec![table])
+    }
+
+    /// A table for each plane.
+    #[must_use]
+    pub const fn of_planes(tables: Vec<[u8; 256]>) -> Self {
+        Self(tables)
+    }
+
+    /// A table of a function of one number.
+    #[must_use]
+    pub fn from_fn(of: impl Fn(u8) -> u8) -> Self {
+        Self::of(std::array::from_fn(|number| of(number as u8)))
+    }
+
+    fn one_behind_another(first: &[[u8; 256]], second: &[[u8; 256]]) -> Self {
+        let planes = first.len().max(second.len());
+        let both =
+            |plane: usize| first[plane % first.len()].map(|number| second[plane % second.len()][usize::from(number)]);
+        Self((0..planes).map(both).collect())
+    }
+}
+
+impl Recolour for Tables {
+    fn row(&self, planes: Planes<'_>, out: &mut [u8]) {
+        for (plane, out) in out.chunks_exact_mut(planes.pitch).enumerate() {
+            let table = &self.0[plane % self.0.len()];
+            out.iter_mut().zip(planes.plane(plane)).for_each(|(to, &from)| *to = table[usize::from(from)]);
+        }
+    }
+
+    fn keeps_zero(&self) -> bool {
+        self.0.iter().all(|table| table[0] == 0)
+    }
+
+    fn tables(&self) -> Option<&[[u8; 256]]> {
+        Some(&self.0)
     }
 }

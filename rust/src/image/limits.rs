@@ -1,6 +1,5 @@
 //! The most that one image may ask for, and whether the machine has it.
 
-use super::chain::Pass;
 use super::fault::Fault;
 use super::filter::{AxisTask, Filter, Scaling};
 use super::header::{Header, Kind};
@@ -68,12 +67,11 @@ impl Limits {
         try_memory(bytes.saturating_add(besides))
     }
 
-    /// Checks what the resize of a pass holds: its weights, and the rows of each plane that are combined.
+    /// Checks what a resize holds: its weights, and the rows of each plane that are combined.
     ///
     /// # Errors
     /// If that is above the limit of an image's bytes, or more than the process may have.
-    pub fn check_resize(&self, pass: &Pass, planes: usize) -> Result<(), Fault> {
-        let Some(task) = &pass.task else { return Ok(()) };
+    pub fn check_resize(&self, task: &Task, planes: usize) -> Result<(), Fault> {
         let bytes = resize_bytes(task, planes);
         // Places of rows are numbers of 32 bits.
         let limit = self.image_bytes.min(u64::from(u32::MAX));

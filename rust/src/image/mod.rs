@@ -1,6 +1,7 @@
 //! Images: decoded, cropped, resized, flipped, normalised and stored in one pass over each.
 
 pub mod batch;
+pub mod canvas;
 pub mod chain;
 pub mod contents;
 pub mod decode;
@@ -31,5 +32,6 @@ mod sum;
 #[cfg(test)]
 mod tests;
 mod turn;
+pub mod vectorised;
 mod whole;
 pub mod wide;

@@ -3,23 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::chain::{Chain, Pass, Recolour};
+use super::canvas::Canvas;
+use super::chain::{Chain, Drawn, Pass, Recolour, Row};
 use super::contents::{self, Loss};
 use super::decode::{Counts, Decoders, Sink, convert_rows};
 use super::emit::{Emitter, Format};
 use super::exif;
 use super::fault::Fault;
 use super::header::{self, Header, Kind};
-use super::limits::{KEEP_BYTES, Limits, try_memory};
+use super::limits::{KEEP_BYTES, Limits};
 use super::mode::Mode;
 use super::ops::Ops;
 use super::planar::{PlanarJpeg, PlanarResampler};
-use super::resample::{Planes, Resampler, Source as Rows, pitch_of};
+use super::resample::{Planes, Resampler, Source as Rows, Task, pitch_of};
 use super::simd::Level;
 use super::turn::turned;
 use super::wide::WideResampler;
 use crate::core::geometry::Rect;
-use crate::core::keys::{Rng, mix};
 
 /// A compiled chain of ops, which runs on every image.
 #[derive(Clone, Debug)]
@@ -98,6 +98,37 @@ struct Buffers {
     row: Vec<u8>,
     bordered: Vec<u8>,
     coloured: [Vec<u8>; 2],
+    canvas: Canvas,
+    spare: Canvas,
+}
+
+/// Where a pass gets its rows.
+enum From<'a, 'b> {
+    /// The image, a JPEG where its planes can be had.
+    Source(Option<&'a PlanarJpeg<'a>>, &'a mut Source<'b>),
+    /// What the pass before made.
+    Canvas(&'a Canvas),
+}
+
+/// Where a pass puts its rows.
+enum To<'a> {
+    /// The batch.
+    Image(&'a mut Emitter, &'a mut [u8]),
+    /// What the next pass works on.
+    Canvas(&'a mut Canvas),
+}
+
+impl To<'_> {
+    fn store(&mut self, y: u32, planes: Planes<'_>) {
+        match self {
+            Self::Image(emitter, out) => emitter.store(y, planes, out),
+            Self::Canvas(canvas) => {
+                for plane in 0..canvas.planes() {
+                    canvas.plane_mut(y as usize, plane).copy_from_slice(planes.plane(plane));
+                }
+            }
+        }
+    }
 }
 
 impl Worker {
@@ -115,6 +146,8 @@ impl Worker {
             row: Vec::new(),
             bordered: Vec::new(),
             coloured: Default::default(),
+            canvas: Canvas::default(),
+            spare: Canvas::default(),
         };
         Self { level, emitter: Emitter::new(level, format), buffers, pixels: Vec::new() }
     }
@@ -166,22 +199,37 @@ impl Program {
     /// # Errors
     /// If an intermediate image would be above the limit of pixels.
     pub fn passes(&self, size: (u32, u32), key: u64, sample: i64) -> Result<Vec<Pass>, Fault> {
-        let mut chain = Chain::new(size);
-        for (number, op) in &self.ops {
-            op.apply(&mut chain, &mut Rng::new(mix(&[key, sample as u64, *number])));
-        }
-        chain.finish(self.limits.pixels)
+        self.applied(size, key, sample).finish(self.limits.pixels)
+    }
+
+    fn chain(&self, size: (u32, u32), key: u64, sample: i64) -> Chain {
+        Chain::new(size, Row { key, sample, mode: self.mode })
+    }
+
+    fn applied(&self, size: (u32, u32), key: u64, sample: i64) -> Chain {
+        let mut chain = self.chain(size, key, sample);
+        self.ops.iter().for_each(|(number, op)| chain.apply(*number, &**op));
+        chain
+    }
+
+    /// What the operations draw for an image of the given width and height, in order.
+    #[must_use]
+    pub fn drawn(&self, size: (u32, u32), key: u64, sample: i64) -> Vec<Drawn> {
+        let mut chain = self.chain(size, key, sample);
+        chain.record();
+        self.ops.iter().for_each(|(number, op)| chain.apply(*number, &**op));
+        chain.take_drawn()
     }
 
     /// Width and height of an image where operations meet it, by their places in the chain, in order; `size`: where the chain begins.
     #[must_use]
     pub fn sizes_before(&self, places: &[usize], size: (u32, u32), key: u64, sample: i64) -> Vec<(u32, u32)> {
-        let (mut chain, mut found) = (Chain::new(size), Vec::with_capacity(places.len()));
+        let (mut chain, mut found) = (self.chain(size, key, sample), Vec::with_capacity(places.len()));
         for (place, (number, op)) in self.ops.iter().enumerate() {
             if places.contains(&place) {
                 found.push(chain.size());
             }
-            op.apply(&mut chain, &mut Rng::new(mix(&[key, sample as u64, *number])));
+            chain.apply(*number, &**op);
         }
         found
     }
@@ -259,28 +307,33 @@ impl Program {
         source: &mut Source<'_>,
     ) -> Result<(), Fault> {
         let mut passes = self.passes(size, key, sample)?;
-        passes.iter().try_for_each(|pass| self.limits.check_resize(pass, self.mode.bytes()))?;
+        passes
+            .iter()
+            .filter_map(|pass| pass.task)
+            .try_for_each(|task| self.limits.check_resize(&task, self.mode.bytes()))?;
         let last = passes.pop().expect("a chain has at least one pass");
         self.check_size(size, last.size)?;
-        let mut held: Option<(Vec<u8>, u32)> = None;
+        let (level, buffers) = (worker.level, &mut worker.buffers);
+        let mut from_source = Some((jpeg, source));
+        let (mut canvas, mut spare) = (std::mem::take(&mut buffers.canvas), std::mem::take(&mut buffers.spare));
         for pass in &passes {
-            let format = Format::pixels(self.mode, pass.size.0, pass.size.1);
-            try_memory(format.bytes() as u64)?;
-            let (mut emitter, mut next) = (Emitter::new(worker.level, format), vec![0; format.bytes()]);
-            let jpeg = jpeg.filter(|_| held.is_none());
-            worker.buffers.pass(
-                self.mode,
-                &mut emitter,
-                pass,
-                &mut next,
-                jpeg,
-                &mut from_held(held.as_ref(), self.mode, source),
-            )?;
-            held = Some((next, pass.size.0));
+            spare.reset(pass.size, self.mode.bytes())?;
+            let from = match from_source.take() {
+                Some((jpeg, source)) => From::Source(jpeg, source),
+                None => From::Canvas(&canvas),
+            };
+            buffers.pass(self.mode, pass, from, &mut To::Canvas(&mut spare))?;
+            std::mem::swap(&mut canvas, &mut spare);
+            pass.whole.iter().try_for_each(|op| op.run(&mut canvas, &mut spare, level))?;
         }
-        let jpeg = jpeg.filter(|_| held.is_none());
-        let mut rows = from_held(held.as_ref(), self.mode, source);
-        worker.buffers.pass(self.mode, &mut worker.emitter, &last, out, jpeg, &mut rows)
+        let from = match from_source {
+            Some((jpeg, source)) => From::Source(jpeg, source),
+            None => From::Canvas(&canvas),
+        };
+        buffers.pass(self.mode, &last, from, &mut To::Image(&mut worker.emitter, out))?;
+        [&mut canvas, &mut spare].into_iter().for_each(Canvas::shrink);
+        (buffers.canvas, buffers.spare) = (canvas, spare);
+        Ok(())
     }
 
     fn check_size(&self, from: (u32, u32), to: (u32, u32)) -> Result<(), Fault> {
@@ -310,18 +363,6 @@ fn rows_of<'a>(
     }
 }
 
-/// The rows of the intermediate image where there is one, of the source where there is none yet.
-fn from_held<'a>(
-    held: Option<&'a (Vec<u8>, u32)>,
-    mode: Mode,
-    source: &'a mut Source<'_>,
-) -> impl FnMut(&mut Decoders, &mut Vec<u8>, Rect, &mut Sink<'_>) -> Result<(), Fault> + 'a {
-    move |decoders, row, region, sink| match held {
-        None => source(decoders, row, region, sink),
-        Some((bytes, width)) => rows_of(bytes, *width, mode)(decoders, row, region, sink),
-    }
-}
-
 /// The complaint about an image of another mode than the first one's.
 fn other_mode(data: &[u8], header: &Header, wanted: Mode) -> Fault {
     Fault::new(
@@ -331,22 +372,15 @@ fn other_mode(data: &[u8], header: &Header, wanted: Mode) -> Fault {
 }
 
 impl Buffers {
-    /// One pass from `source`, or from the planes of `jpeg` where that suits, into `out`, a whole image of the emitter's format.
-    fn pass(
-        &mut self,
-        mode: Mode,
-        emitter: &mut Emitter,
-        pass: &Pass,
-        out: &mut [u8],
-        jpeg: Option<&PlanarJpeg<'_>>,
-        source: &mut Source<'_>,
-    ) -> Result<(), Fault> {
-        let Self { decoders, resampler, colours, planes: by_plane, wide, split, planar, row, bordered, coloured } =
-            self;
+    /// One pass, from where its rows are to a whole image.
+    fn pass(&mut self, mode: Mode, pass: &Pass, from: From<'_, '_>, to: &mut To<'_>) -> Result<(), Fault> {
+        let Self {
+            decoders, resampler, colours, planes: by_plane, wide, split, planar, row, bordered, coloured, ..
+        } = self;
         let inside = pass.task.map_or((0, 0), |task| (task.window.width, task.window.height));
         let is_bordered = inside != pass.size;
         if is_bordered {
-            blank(emitter, mode.bytes(), pass.size, bordered, out);
+            blank(to, mode.bytes(), pass, bordered);
         }
         let Some(task) = pass.task else { return Ok(()) };
         let mut emit = |index: u32, planes: Planes<'_>| {
@@ -356,15 +390,38 @@ impl Buffers {
                 recoloured(planes, mode.bytes(), &pass.colours, coloured)
             };
             if is_bordered {
-                emitter.store(index + pass.offset.1, place(planes, mode.bytes(), pass, bordered), out);
+                to.store(index + pass.offset.1, place(planes, mode.bytes(), pass, bordered));
             } else {
-                emitter.store(index, planes, out);
+                to.store(index, planes);
+            }
+        };
+        let is_wide = mode.is_wide() && !task.scaling.filter.is_nearest() && task.source != task.target;
+        let (jpeg, source) = match from {
+            From::Source(jpeg, source) => (jpeg, source),
+            From::Canvas(canvas) if is_wide => {
+                let region = within(wide.start(&task), pass.crop);
+                rows_in(canvas, region).for_each(|planes| wide.push(joined(planes, split), &mut emit));
+                return complete(wide.is_complete());
+            }
+            From::Canvas(canvas) if task.source == task.target => {
+                copied(canvas, pass.crop, &task, split, &mut emit);
+                return Ok(());
+            }
+            From::Canvas(canvas) => {
+                let resampler = if mode.bytes() == 3 { colours } else { &mut by_plane[mode.bytes() / 2] };
+                let region = within(resampler.start(&task), pass.crop);
+                for planes in rows_in(canvas, region) {
+                    let planes: [&[u8]; 4] =
+                        std::array::from_fn(|plane| if plane < mode.bytes() { planes.plane(plane) } else { &[] });
+                    resampler.push_planes(&planes[..mode.bytes()], &mut emit);
+                }
+                return complete(resampler.is_complete());
             }
         };
         if let Some(jpeg) = jpeg.filter(|jpeg| jpeg.resizes_components(pass)) {
             return planar.run(decoders, jpeg, pass.crop, &task, &mut emit);
         }
-        if mode.is_wide() && !task.scaling.filter.is_nearest() && task.source != task.target {
+        if is_wide {
             let region = within(wide.start(&task), pass.crop);
             source(decoders, row, region, &mut |_, rows| wide.push(rows, &mut emit))?;
             return complete(wide.is_complete());
@@ -388,6 +445,39 @@ impl Buffers {
     }
 }
 
+/// The rows of a part of a canvas.
+fn rows_in(canvas: &Canvas, part: Rect) -> impl Iterator<Item = Planes<'_>> {
+    (part.y..part.y + part.height).map(move |y| {
+        let Planes { bytes, pitch, .. } = canvas.row(y as usize);
+        Planes { bytes: &bytes[part.x as usize..], pitch, width: part.width as usize }
+    })
+}
+
+/// The numbers of 16 bits whose bytes lie in two planes.
+fn joined<'a>(planes: Planes<'_>, joined: &'a mut Vec<u8>) -> &'a [u8] {
+    joined.clear();
+    joined.extend(planes.plane(0).iter().zip(planes.plane(1)).flat_map(|(&first, &second)| [first, second]));
+    joined
+}
+
+/// Hands over the rows of a task that resizes nothing.
+fn copied(canvas: &Canvas, crop: Rect, task: &Task, turned: &mut Vec<u8>, emit: &mut dyn FnMut(u32, Planes<'_>)) {
+    for (index, planes) in rows_in(canvas, within(task.window, crop)).enumerate() {
+        let index = if task.reversed.1 { task.window.height - 1 - index as u32 } else { index as u32 };
+        if !task.reversed.0 {
+            emit(index, planes);
+            continue;
+        }
+        let (width, pitch) = (planes.width, pitch_of(planes.width));
+        turned.resize(canvas.planes() * pitch, 0);
+        for (plane, turned) in turned.chunks_exact_mut(pitch).enumerate() {
+            turned[..width].copy_from_slice(planes.plane(plane));
+            turned[..width].reverse();
+        }
+        emit(index, Planes { bytes: turned, pitch, width });
+    }
+}
+
 fn within(region: Rect, crop: Rect) -> Rect {
     Rect { x: region.x + crop.x, y: region.y + crop.y, ..region }
 }
@@ -406,13 +496,15 @@ fn planes_of<'a>(row: &[u8], planes: usize, split: &'a mut Vec<u8>) -> [&'a [u8]
     std::array::from_fn(|index| split.get(index * width..(index + 1) * width).unwrap_or_default())
 }
 
-/// Stores zeros everywhere, and leaves a row of zeros in `bordered`.
-fn blank(emitter: &mut Emitter, planes: usize, size: (u32, u32), bordered: &mut Vec<u8>, out: &mut [u8]) {
-    let width = size.0 as usize;
+/// Stores the margin's pixels everywhere, and leaves a row of them in `bordered`.
+fn blank(to: &mut To<'_>, planes: usize, pass: &Pass, bordered: &mut Vec<u8>) {
+    let width = pass.size.0 as usize;
+    let pitch = pitch_of(width);
     bordered.clear();
-    bordered.resize(planes * pitch_of(width), 0);
-    for row in 0..size.1 {
-        emitter.store(row, Planes { bytes: bordered, pitch: pitch_of(width), width }, out);
+    bordered.resize(planes * pitch, 0);
+    bordered.chunks_exact_mut(pitch).zip(pass.fill).for_each(|(plane, fill)| plane.fill(fill));
+    for row in 0..pass.size.1 {
+        to.store(row, Planes { bytes: bordered, pitch, width });
     }
 }
 
@@ -435,7 +527,7 @@ fn recoloured<'a>(
     Planes { bytes: done, pitch, width }
 }
 
-/// Puts a row at its place between zeros.
+/// Puts a row at its place between the pixels of the margin.
 fn place<'a>(planes: Planes<'_>, channels: usize, pass: &Pass, bordered: &'a mut [u8]) -> Planes<'a> {
     let (width, offset) = (pass.size.0 as usize, pass.offset.0 as usize);
     let pitch = pitch_of(width);

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::chain::{Chain, Window};
+use super::chain::{Chain, Row, Window};
 use super::emit::{Emitter, Format, Layout};
 use super::filter::{Filter, Scaling};
 use super::mode::Mode;
@@ -171,7 +171,7 @@ fn huge_scales_do_not_overflow() {
 
 #[test]
 fn a_mirrored_part_of_the_padding_alone_is_zeros() {
-    let mut chain = Chain::new((13, 11));
+    let mut chain = Chain::new((13, 11), Row::default());
     chain.crop(Window { x: -100, y: -100, width: 213, height: 211 });
     chain.flip_horizontal();
     chain.flip_vertical();

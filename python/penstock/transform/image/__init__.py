@@ -1,6 +1,6 @@
 """Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
 
-`op` says what an op is; `decode`, `geometry`, `colour`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain of them into one native call, `device` says what of one a GPU can do, and
+`op` says what an op is; `decode`, `geometry`, `colour`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain of them into one native call, `device` says what of one a GPU can do, and
 `family` is the door for the engine.
 """
 
@@ -15,6 +15,7 @@ from penstock.transform.image.geometry import (
 )
 from penstock.transform.image.kernel import ImageKernel, as_first_is, fuse, gives_indices, image_size
 from penstock.transform.image.mix_up import MixUp
+from penstock.transform.image.nested import Compose, RandomApply, RandomChoice, RandomOrder
 from penstock.transform.image.numbers import IMAGENET, Normalize, Statistics, ToDtype, ToLayout
 from penstock.transform.image.op import ImageOp
 from penstock.transform.image.view import From
@@ -22,15 +23,19 @@ from penstock.transform.image.view import From
 __all__ = [
     "IMAGENET",
     "CenterCrop",
+    "Compose",
     "Decode",
     "From",
     "ImageKernel",
     "ImageOp",
     "MixUp",
     "Normalize",
+    "RandomApply",
+    "RandomChoice",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomOrder",
     "RandomResizedCrop",
     "RandomVerticalFlip",
     "Resize",

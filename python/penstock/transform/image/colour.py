@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.core.errors import PlanError
-from penstock.transform.image.op import Chain, PixelOp, TableOp, check
+from penstock.transform.image.op import Chain, PixelOp, TableOp, check_probability
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class RandomGrayscale(PixelOp):
 
     def settle(self) -> None:
         """See `ImageOp`."""
-        check(self, not isinstance(self.p, bool) and 0 <= self.p <= 1, "a probability from 0 to 1")
+        check_probability(self, self.p)
 
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError for pixels that have no colours."""

@@ -20,8 +20,17 @@ from penstock.source.jpeg_index import Growing, entry_points_of, index_path, loa
 from penstock.transform.family import Chains, DeviceKernel, Drawing, Family, Kernel, Site, Workspace, one_column
 from penstock.transform.image.decode import Decode, loss_in_words
 from penstock.transform.image.device import Split, split
-from penstock.transform.image.kernel import ImageKernel, as_first_is, fuse, gives_indices, image_size, run_views
+from penstock.transform.image.kernel import (
+    ImageKernel,
+    as_first_is,
+    fuse,
+    gives_indices,
+    image_size,
+    numbers_of,
+    run_views,
+)
 from penstock.transform.image.mix_up import MixUpKernel
+from penstock.transform.image.nested import labelled
 from penstock.transform.image.numbers import ToLayout
 from penstock.transform.image.same_sizes import unequal_sizes
 from penstock.transform.image.view import From, flattened
@@ -185,6 +194,16 @@ class ImageColumns(Kernel):
     def counts(self) -> Counter[str]:
         """Images so far, by decoder."""
         return sum((kernel.images for kernel in self._kernels.values()), Counter())
+
+    def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:
+        """See `Kernel`: of each column, the ops that draw, and a number a row of each parameter, NaN where a row has none."""
+        column = one_column(self._column, columns)
+        found = dict[str, Any]()
+        for name, (_, ops, numbers) in self._flat.items():
+            labels = labelled(ops, numbers_of(ops, numbers))
+            drawn = self._kernels[name].drawn(column, keys[name].rows, keys[name].stage)
+            found[name] = {labels[number]: parameters for number, parameters in drawn.items()}
+        return found
 
     def sizes(self, drawing: Drawing) -> dict[int, npt.NDArray[np.uint32]]:
         """(height, width) of every image where ops of one chain meet it that draw by the size: see `ImageKernel.sizes`."""

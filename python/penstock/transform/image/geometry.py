@@ -15,6 +15,7 @@ from penstock.transform.image.op import (
     both_sides,
     check,
     check_interpolation,
+    check_probability,
     checked_range,
     set_fields,
 )
@@ -159,7 +160,7 @@ class RandomHorizontalFlip(PixelOp):
 
     def settle(self) -> None:
         """See `ImageOp`."""
-        check(self, not isinstance(self.p, bool) and 0 <= self.p <= 1, "a probability from 0 to 1")
+        check_probability(self, self.p)
 
 
 @dataclass(frozen=True)
@@ -184,4 +185,4 @@ class RandomVerticalFlip(PixelOp):
 
     def settle(self) -> None:
         """See `ImageOp`."""
-        check(self, not isinstance(self.p, bool) and 0 <= self.p <= 1, "a probability from 0 to 1")
+        check_probability(self, self.p)

@@ -73,6 +73,21 @@ class ImageKernel:
         every = every.reshape(len(samples), len(places), 2)
         return {number: every[:, place] for place, number in enumerate(self._by_size.values())}
 
+    def drawn(self, column: Column, samples: Ids, key: int) -> dict[int, dict[str, npt.NDArray[np.float64]]]:
+        """What each op draws for the rows of a column, by its number and by parameter: a number a row, NaN where it draws none."""
+        samples = np.ascontiguousarray(samples, dtype=np.int64)
+        if isinstance(column, np.ndarray):
+            sides = column.shape[2:4] if self._channels_first else column.shape[1:3]
+            every = self._program.drawn_from(*sides, samples, key)
+        else:
+            spans = column if isinstance(column, Spans) else _spans(column)
+            every = self._program.drawn(*_arguments(spans), samples, key)
+        found: dict[int, dict[str, npt.NDArray[np.float64]]] = {}
+        for number, name, row, value in every:
+            of_op = found.setdefault(number, {})
+            of_op.setdefault(name, np.full(len(samples), np.nan))[row] = value
+        return found
+
     def __call__(
         self,
         column: Column,

@@ -123,7 +123,7 @@ class TableOp(ImageOp):
 
     def settle(self) -> None:
         """See `ImageOp`."""
-        check(self, not isinstance(self.p, bool) and 0 <= self.p <= 1, "a probability from 0 to 1")
+        check_probability(self, self.p)
 
     def table(self) -> bytes:
         """What becomes of 0, of 1, … of 255."""
@@ -175,6 +175,12 @@ def check(op: object, holds: bool, wanted: str) -> None:
     """PlanError unless `holds`, which says what to give instead."""
     if not holds:
         raise PlanError(f"{quoted(op)}; give {wanted}")
+
+
+def check_probability(op: object, p: object) -> None:
+    """PlanError unless it is a probability."""
+    is_number = isinstance(p, (int, float, np.floating, np.integer)) and not isinstance(p, bool)
+    check(op, is_number and 0 <= p <= 1, "a probability from 0 to 1")  # type: ignore[operator]  # a number
 
 
 def check_interpolation(op: object, interpolation: str) -> None:

@@ -31,7 +31,10 @@ impl RandomResizedCrop {
 
 impl Op for RandomResizedCrop {
     fn apply(&self, chain: &mut Chain, rng: &mut Rng) {
-        chain.crop(random_part(chain.size(), self.scale, self.ratio, rng));
+        let part = random_part(chain.size(), self.scale, self.ratio, rng);
+        let named = [("top", part.y), ("left", part.x), ("height", part.height.into()), ("width", part.width.into())];
+        named.into_iter().for_each(|(name, value)| chain.drew(name, value as f64));
+        chain.crop(part);
         chain.resize((self.size.1, self.size.0), self.scaling);
     }
 }

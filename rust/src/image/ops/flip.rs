@@ -1,7 +1,7 @@
 //! Flips.
 
 use super::super::chain::Chain;
-use super::Op;
+use super::{Op, chance};
 use crate::core::keys::Rng;
 
 /// Left and right exchanged with the given probability.
@@ -13,7 +13,7 @@ pub struct RandomHorizontalFlip {
 
 impl Op for RandomHorizontalFlip {
     fn apply(&self, chain: &mut Chain, rng: &mut Rng) {
-        if rng.uniform() < self.p {
+        if chance(self.p, chain, rng) {
             chain.flip_horizontal();
         }
     }
@@ -28,7 +28,7 @@ pub struct RandomVerticalFlip {
 
 impl Op for RandomVerticalFlip {
     fn apply(&self, chain: &mut Chain, rng: &mut Rng) {
-        if rng.uniform() < self.p {
+        if chance(self.p, chain, rng) {
             chain.flip_vertical();
         }
     }

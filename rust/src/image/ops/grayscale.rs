@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::chain::{Chain, Recolour};
 use super::super::pixels;
 use super::super::resample::Planes;
-use super::Op;
+use super::{Op, chance};
 use crate::core::keys::Rng;
 
 /// Grey with the given probability.
@@ -17,7 +17,7 @@ pub struct RandomGrayscale {
 
 impl Op for RandomGrayscale {
     fn apply(&self, chain: &mut Chain, rng: &mut Rng) {
-        if rng.uniform() < self.p {
+        if chance(self.p, chain, rng) {
             chain.recolour(Arc::new(Grey));
         }
     }

@@ -5,27 +5,23 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::chain::Chain;
+pub use super::chain::Op;
 use super::filter::{Filter, Scaling};
 use crate::core::keys::Rng;
 
 mod crop;
 mod flip;
 mod grayscale;
+mod nested;
 mod resize;
 mod table;
 
 pub use crop::{CenterCrop, RandomResizedCrop};
 pub use flip::{RandomHorizontalFlip, RandomVerticalFlip};
 pub use grayscale::RandomGrayscale;
+pub use nested::{Compose, RandomApply, RandomChoice, RandomOrder};
 pub use resize::{Fit, Resize};
 pub use table::RandomTable;
-
-/// One operation, with torchvision v2's sampling and rounding rules
-/// (torchvision, `transforms/v2/_geometry.py` and `functional/_geometry.py`).
-pub trait Op: Debug + Send + Sync {
-    /// Applies the operation to one image's chain, with its random choices from `rng`.
-    fn apply(&self, chain: &mut Chain, rng: &mut Rng);
-}
 
 /// Operations with their numbers, which key their random choices.
 pub type Ops = Vec<(u64, Arc<dyn Op>)>;
@@ -41,6 +37,10 @@ const OPS: &[(&str, Make)] = &[
     ("RandomVerticalFlip", |from| Ok(Arc::new(RandomVerticalFlip { p: from.number("p")? }))),
     ("RandomGrayscale", |from| Ok(Arc::new(RandomGrayscale { p: from.number("p")? }))),
     ("RandomTable", |from| Ok(Arc::new(RandomTable::new(from)?))),
+    ("Compose", |from| Ok(Arc::new(Compose::new(from)?))),
+    ("RandomApply", |from| Ok(Arc::new(RandomApply::new(from)?))),
+    ("RandomChoice", |from| Ok(Arc::new(RandomChoice::new(from)?))),
+    ("RandomOrder", |from| Ok(Arc::new(RandomOrder::new(from)?))),
 ];
 
 /// The operation of that name.
@@ -54,7 +54,7 @@ pub fn make(name: &str, arguments: &Arguments) -> Result<Arc<dyn Op>, String> {
 }
 
 /// An argument of an operation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Argument {
     /// True or False.
     Switch(bool),
@@ -66,6 +66,10 @@ pub enum Argument {
     Text(String),
     /// A byte for every byte.
     Table(Box<[u8; 256]>),
+    /// Any number of numbers.
+    Numbers(Vec<f64>),
+    /// Ops inside of the op.
+    Ops(Ops),
 }
 
 /// The arguments of an operation by their names; what is None in Python is not there.
@@ -95,6 +99,35 @@ impl Arguments {
         if let Some(Argument::Table(table)) = self.0.get(name) { Ok(**table) } else { self.wrong(name, "256 bytes") }
     }
 
+    /// Numbers, however many.
+    pub fn numbers(&self, name: &str) -> Result<Vec<f64>, String> {
+        match self.0.get(name) {
+            Some(Argument::Number(value)) => Ok(vec![*value]),
+            Some(Argument::Pair(a, b)) => Ok(vec![*a, *b]),
+            Some(Argument::Numbers(values)) => Ok(values.clone()),
+            _ => self.wrong(name, "numbers"),
+        }
+    }
+
+    /// True or False.
+    pub fn switch(&self, name: &str) -> Result<bool, String> {
+        if let Some(Argument::Switch(value)) = self.0.get(name) {
+            Ok(*value)
+        } else {
+            self.wrong(name, "true or false")
+        }
+    }
+
+    /// A word.
+    pub fn text(&self, name: &str) -> Result<&str, String> {
+        if let Some(Argument::Text(value)) = self.0.get(name) { Ok(value) } else { self.wrong(name, "a word") }
+    }
+
+    /// Ops inside of the op.
+    pub fn ops(&self, name: &str) -> Result<Ops, String> {
+        if let Some(Argument::Ops(ops)) = self.0.get(name) { Ok(ops.clone()) } else { self.wrong(name, "ops") }
+    }
+
     /// Rows and columns.
     pub fn size(&self, name: &str) -> Result<(u32, u32), String> {
         self.pair(name).map(|(height, width)| (height as u32, width as u32))
@@ -102,9 +135,7 @@ impl Arguments {
 
     /// How pixels are resampled: "interpolation" and "antialias".
     pub fn scaling(&self) -> Result<Scaling, String> {
-        let Some(Argument::Switch(antialias)) = self.0.get("antialias") else {
-            return self.wrong("antialias", "true or false");
-        };
+        let antialias = self.switch("antialias")?;
         let filter = match self.0.get("interpolation") {
             Some(Argument::Text(name)) if name == "nearest" => Filter::Nearest,
             Some(Argument::Text(name)) if name == "nearest-exact" => Filter::NearestExact,
@@ -112,11 +143,18 @@ impl Arguments {
             Some(Argument::Text(name)) if name == "bicubic" => Filter::Bicubic,
             _ => return self.wrong("interpolation", "nearest, nearest-exact, bilinear or bicubic"),
         };
-        Ok(Scaling { filter, antialias: *antialias })
+        Ok(Scaling { filter, antialias })
     }
 }
 
 /// Python's `round`: halves to the even neighbour.
 pub(super) fn round(value: f64) -> u32 {
     value.round_ties_even() as u32
+}
+
+/// Whether an op of probability `p` does anything to the image: the first number that it draws.
+pub(super) fn chance(p: f64, chain: &mut Chain, rng: &mut Rng) -> bool {
+    let is_applied = rng.uniform() < p;
+    chain.drew("applied", u8::from(is_applied));
+    is_applied
 }

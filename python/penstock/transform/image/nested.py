@@ -1,0 +1,171 @@
+"""Ops around ops: `Compose`, `RandomApply`, `RandomChoice` and `RandomOrder`, as in torchvision v2."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+from penstock.core.errors import PlanError
+from penstock.core.quoted import quoted
+from penstock.transform.family import path_number
+from penstock.transform.image.op import Chain, ImageOp, check, check_probability, set_fields
+
+#: Ops around ops around ops: recipes have three at most.
+_MOST_NESTED = 32
+
+
+@dataclass(frozen=True)
+class NestedOp(ImageOp):
+    """Ops around others. Each of these draws by its path: its place in this op, this op's in the one around it, … An op more, elsewhere, changes none of them."""
+
+    always: ClassVar[bool] = False
+
+    ops: Sequence[ImageOp]
+
+    def settle(self) -> None:
+        """See `ImageOp`."""
+        ops = tuple(self.ops) if isinstance(self.ops, (list, tuple)) else (self.ops,)
+        depth = 1 + max((getattr(op, "depth", 0) for op in ops), default=0)
+        check(self, depth <= _MOST_NESTED, f"ops that are nested {_MOST_NESTED} deep at most; these are {depth}")
+        are_right = bool(ops) and all(isinstance(op, ImageOp) and not op.on_batch for op in ops)
+        check(self, are_right, "a list of image ops")
+        set_fields(
+            self,
+            ops=ops,
+            depth=depth,
+            is_random=not self.always or any(op.is_random for op in ops),
+            moves_pixels=any(op.moves_pixels for op in ops),
+            draws_by_size=any(op.draws_by_size for op in ops),
+        )
+
+    def __repr__(self) -> str:
+        others = "".join(f", {name}={value!r}" for name, value in self._own().items() if value is not None)
+        return f"{type(self).__name__}([{', '.join(map(repr, self.ops))}]{others})"
+
+    def _own(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "ops"}
+
+    def extend(self, chain: Chain) -> Chain:
+        """The chain with this op at its end; PlanError for an op inside that is no work on bytes of pixels."""
+        inner = replace(chain, geometry=(), by_size=())
+        for place, op in enumerate(self.ops):
+            before = inner
+            inner = op.extend(replace(inner, number=path_number(chain.number, place)))
+            if replace(inner, geometry=(), by_size=(), number=0, fixes_size=False) != replace(
+                before, geometry=(), by_size=(), number=0, fixes_size=False
+            ):
+                raise PlanError(
+                    f"{type(self).__name__}: {quoted(op)} inside of it changes what pixels are, which must be the same for all images; put it behind"
+                )
+        described = {"op": type(self).__name__, **self._own(), "ops": list(inner.geometry)}
+        by_size = (*chain.by_size, len(chain.geometry)) if inner.by_size else chain.by_size
+        fixes_size = inner.fixes_size if self.always else chain.fixes_size
+        return replace(
+            chain, geometry=(*chain.geometry, (chain.number, described)), by_size=by_size, fixes_size=fixes_size
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Compose(NestedOp):
+    """Ops one after another, as one: for lists inside `RandomChoice` and the like.
+
+    Args:
+        ops: image ops.
+
+    Raises:
+        PlanError: for what is no list of image ops.
+
+    Example:
+        I = ps.image
+        soft = I.Compose([I.Resize(72), I.CenterCrop(64)])
+        ps.read("photos").transform(image=[I.Decode(), I.RandomChoice([soft, I.RandomResizedCrop(64)]), I.CenterCrop(64)])
+    """
+
+    always = True
+
+
+@dataclass(frozen=True, repr=False)
+class RandomApply(NestedOp):
+    """All ops inside with a probability, or none of them.
+
+    Args:
+        ops: image ops, applied one after another.
+        p: the probability. Default: 0.5.
+
+    Raises:
+        PlanError: for what is no list of image ops, or no probability.
+
+    Example:
+        I = ps.image
+        ps.read("photos").transform(image=[I.Decode(), I.Resize((64, 64)), I.RandomApply([I.RandomGrayscale(p=0.5), I.RandomInvert()], p=0.3)])
+    """
+
+    drawn_by = ("p",)
+
+    p: float = 0.5
+
+    def settle(self) -> None:
+        """See `ImageOp`."""
+        super().settle()
+        check_probability(self, self.p)
+
+
+@dataclass(frozen=True, repr=False)
+class RandomChoice(NestedOp):
+    """One of the ops inside.
+
+    Args:
+        ops: image ops.
+        p: of each op, its share of the probability, in any unit. Default: all alike.
+
+    Raises:
+        PlanError: for what is no list of image ops, or other than a number from 0 on for each of them.
+
+    Example:
+        I = ps.image
+        ps.read("photos").transform(image=[I.Decode(), I.Resize((64, 64)), I.RandomChoice([I.RandomGrayscale(p=1), I.RandomInvert(p=1)], p=[0.8, 0.2])])
+    """
+
+    drawn_by = ("p",)
+
+    p: Sequence[float] | None = None
+
+    def settle(self) -> None:
+        """See `ImageOp`."""
+        super().settle()
+        shares = tuple(float(p) for p in (self.p if self.p is not None else [1.0] * len(self.ops)))
+        are_shares = len(shares) == len(self.ops) and all(0 <= p < math.inf for p in shares) and sum(shares) > 0
+        check(self, are_shares, f"p=, a number from 0 on for each of the {len(self.ops)} ops")
+        set_fields(self, p=shares)
+
+
+@dataclass(frozen=True, repr=False)
+class RandomOrder(NestedOp):
+    """All ops inside, in a random order.
+
+    Args:
+        ops: image ops.
+
+    Raises:
+        PlanError: for what is no list of image ops.
+
+    Example:
+        I = ps.image
+        ps.read("photos").transform(image=[I.Decode(), I.RandomOrder([I.Resize((64, 64)), I.RandomHorizontalFlip()])])
+    """
+
+
+def labelled(ops: Sequence[Any], numbers: Sequence[int], around: str = "") -> dict[int, str]:
+    """Names for ops, by the numbers by which they draw: their places and classes, from the outside in.
+
+    labelled([RandomApply([RandomInvert()])], [0]) == {0: "0 RandomApply", path_number(0, 0): "0 RandomApply / 0 RandomInvert"}
+    """
+    found = dict[int, str]()
+    for place, (op, number) in enumerate(zip(ops, numbers, strict=True)):
+        found[number] = f"{around}{place} {type(op).__name__}"
+        if isinstance(op, NestedOp):
+            inner = [path_number(number, inside) for inside in range(len(op.ops))]
+            found |= labelled(op.ops, inner, f"{found[number]} / ")
+    return found
