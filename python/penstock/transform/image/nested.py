@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from penstock.core.errors import PlanError
-from penstock.core.quoted import quoted
+from penstock.core.messages import quoted
 from penstock.transform.family import path_number
 from penstock.transform.image.op import Chain, ImageOp, check, check_probability, set_fields
 
