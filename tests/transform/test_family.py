@@ -280,7 +280,7 @@ def _mixed(columns: dict[str, Any], op: Any, together: int, step: int = 1) -> tu
     kernel = family.family_of((op,)).compile({"": (op,)}, Site(fields=fields))
     keys = {"": DrawKeys(np.arange(len(columns["label"])), 7, step)}
     work = Workspace(allocate=allocate, together=together)
-    return kernel(columns, keys, work), kernel.drawn(columns, keys, work)
+    return kernel(columns, keys, work), kernel.drawn(columns, keys, work)[""]["MixUp"]
 
 
 def test_mix_up_rounds_bytes_and_says_what_it_drew() -> None:

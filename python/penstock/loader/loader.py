@@ -309,9 +309,33 @@ class Loader(Generic[BatchT]):
         Example:
             batch = ps.Loader(data.shuffle(seed=0).batch(4)).batch_at(epoch=1, step=0)
         """
-        delivered = self._rank.single_step("batch_at", epoch, step)
+        delivered = self._rank.single_step(epoch, step)
         batch: BatchT = self._structure.of(self._deliver.receive(delivered))
         return batch
+
+    def draws(self, epoch: int, step: int) -> dict[str, Any]:
+        """What the ops of `transform` draw in any step: which part a crop takes, whether an image is flipped, λ of MixUp.
+
+        The step is made once more, as by `batch_at`. Not told: what functions draw with their `rng`, and transforms below a `cache()` that is filled.
+
+        Args:
+            epoch: counted from 0.
+            step: in the epoch, counted from 0.
+
+        Returns:
+            By column, op and parameter, an array (rows,) of float64: NaN for rows for which an op draws nothing. Ops are named by place and class, those inside others behind
+            these, "2 RandomApply / 0 RandomInvert". Ops on whole batches stand beside the columns, with one number a parameter.
+
+        Raises:
+            PlanError: as `sample_ids`.
+
+        Example:
+            I = ps.image
+            photos = ps.read("photos").transform(image=[I.Decode(), I.RandomResizedCrop(64), I.RandomHorizontalFlip()])
+            drawn = ps.Loader(photos.batch(4)).draws(epoch=0, step=0)["image"]
+            (list(drawn), list(drawn["1 RandomResizedCrop"])) == (["1 RandomResizedCrop", "2 RandomHorizontalFlip"], ["top", "left", "height", "width"])
+        """
+        return self._rank.drawn(epoch, step)
 
     # Reporting
 

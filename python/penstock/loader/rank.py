@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -158,11 +159,18 @@ class ThisRank:
             here = share.normal(self.here)
             self.ledger.begin(share.ledger_header(self.saved_plan), here.epoch, here.step)
 
-    def single_step(self, asked: str, epoch: int, step: int) -> dict[str, Any]:
+    def single_step(self, epoch: int, step: int) -> dict[str, Any]:
         """What is delivered of a step."""
+        return self._single_steps.make(*self._known("batch_at", epoch, step), epoch, step)
+
+    def drawn(self, epoch: int, step: int) -> dict[str, Any]:
+        """What ops draw in a step: see `SingleSteps.drawn`."""
+        return self._single_steps.drawn(*self._known("draws", epoch, step), epoch, step)
+
+    def _known(self, asked: str, epoch: int, step: int) -> tuple[Callable[[tuple[int, int]], Share], tuple[int, int]]:
+        """What makes a share for a step whose rows are known, and its ranks."""
         share = self.share_of_known_rows(asked, epoch, step)
-        new_share = partial(self._new_share, weights=share.weights, equal_parts=share.equal_parts)
-        return self._single_steps.make(new_share, share.ranks, epoch, step)
+        return partial(self._new_share, weights=share.weights, equal_parts=share.equal_parts), share.ranks
 
     def share_of_known_rows(self, asked: str, epoch: int, step: int) -> Share:
         """The share, whose order says which rows a step holds; PlanError where there is no such step, or only the data says."""

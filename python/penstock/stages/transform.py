@@ -144,6 +144,9 @@ class ApplyKernels:
                 note=lambda row, text: warn(f"{self._places(int(ids[row]))}: {text}"),
             )
             for one, kernel in zip(self._every, compiled, strict=True):
+                if item.work.drawn is not None:
+                    own = {name: keys[name] for name in one.chains}
+                    item.work.drawn.append((part.at, kernel.drawn(part.columns, own, work)))
                 columns.update(kernel(part.columns, {name: keys[name] for name in one.chains}, work))
                 spec.update(kernel.fields)
         return columns, spec
@@ -213,7 +216,10 @@ class ApplyToBatch:
         )
         ids = item.ids_of(part)
         with NamedRows(self._places, ids, self._places.own_id):
-            made = kernel(part.columns, {"": DrawKeys(rows, key, None if step is None else of_step)}, work)
+            keys = {"": DrawKeys(rows, key, None if step is None else of_step)}
+            if item.work.drawn is not None:
+                item.work.drawn.append((None, kernel.drawn(part.columns, keys, work)))
+            made = kernel(part.columns, keys, work)
         part.columns, part.spec = {**part.columns, **made}, {**part.spec, **kernel.fields}
         return item
 

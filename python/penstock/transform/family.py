@@ -168,7 +168,7 @@ class Kernel:
         return Counter()
 
     def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:
-        """What the chains draw for these rows, by the names of parameters: an entry a row, or one for all of them."""
+        """What the chains draw for these rows, by column (`""` for an op on the batch), op and parameter: an array of a number a row, or one number for all of them."""
         return {}
 
     def on_device(self, columns: frozenset[str]) -> tuple[Kernel | None, Mapping[str, DeviceKernel]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +32,14 @@ class Work:
     """Neighbouring steps that are made together: steps [step, step + steps) of an epoch.
 
     asked: the rows, where they are no steps of the order: `step` is then no more than the work's own number, and `steps` is 1.
+    drawn: gets what ops draw, with the places of their rows in the step (None for all of them); None where nobody asks.
     """
 
     epoch: int
     step: int
     steps: int
     asked: Asked | None = field(default=None, compare=False, repr=False)
+    drawn: list[tuple[Ids | None, Mapping[str, Any]]] | None = field(default=None, compare=False, repr=False)
 
     @property
     def step_in_epoch(self) -> int | None:

@@ -77,8 +77,8 @@ class ImageKernel:
         """What each op draws for the rows of a column, by its number and by parameter: a number a row, NaN where it draws none."""
         samples = np.ascontiguousarray(samples, dtype=np.int64)
         if isinstance(column, np.ndarray):
-            sides = column.shape[2:4] if self._channels_first else column.shape[1:3]
-            every = self._program.drawn_from(*sides, samples, key)
+            height, width = column.shape[2:4] if self._channels_first else column.shape[1:3]
+            every = self._program.drawn_from(height, width, samples, key)
         else:
             spans = column if isinstance(column, Spans) else _spans(column)
             every = self._program.drawn(*_arguments(spans), samples, key)

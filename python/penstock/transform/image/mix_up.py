@@ -138,6 +138,9 @@ class MixUpKernel(Kernel):
 
     def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:
         """See `Kernel`: λ, and by how many places partners are further on."""
+        return {"": {"MixUp": self._drawn(keys, work)}}
+
+    def _drawn(self, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:
         ((_, key),) = keys.items()
         if work.together < 2 or key.step is None:
             return {"lam": 1.0, "shift": 0}
@@ -147,7 +150,7 @@ class MixUpKernel(Kernel):
 
     def __call__(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> Columns:
         """See `Kernel`."""
-        drawn = self.drawn(columns, keys, work)
+        drawn = self._drawn(keys, work)
         labels = np.asarray(one_column(self._label, columns))
         partners, lam = _partners(len(labels), work.together, drawn["shift"]), drawn["lam"]
         made: Columns = {}
