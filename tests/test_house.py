@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -78,3 +79,17 @@ def test_native_files_use_one_another_in_no_circle() -> None:
         prefixes = {name[:length] for name in names_used(path) for length in range(1, len(name) + 1)}
         graph[module] = (prefixes & files.keys()) - {module}
     TopologicalSorter(graph).prepare()
+
+
+#: Two classes of one name: a verb, whose name stands in saved states, and the two halves of a chain of image ops.
+STAND_TWICE = {"Split"}
+
+
+def test_a_class_name_stands_once() -> None:
+    """A reader who meets a name knows which class is meant, and finds it."""
+    files: dict[str, set[str]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                files.setdefault(node.name, set()).add(path.relative_to(PACKAGE).as_posix())
+    assert {name: sorted(found) for name, found in files.items() if len(found) > 1 and name not in STAND_TWICE} == {}

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.core.arguments import check_flags, check_progress, check_texts, check_whole, path_of, paths_of
 from penstock.core.cancel import in_threads
-from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.picked_rows import RowNumbers
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.files.byte_ranges import ByteRanges, Progress
 from penstock.core.files.shards import Shards
@@ -27,7 +27,7 @@ from penstock.inputs.iterable import from_iterable as open_iterable
 from penstock.inputs.memory import from_arrays as open_arrays
 from penstock.inputs.objects import from_dataset as open_objects
 from penstock.inputs.pipe import open_pipe
-from penstock.inputs.sql.dialect import Place
+from penstock.inputs.sql.dialect import DatabaseUri
 from penstock.inputs.sql.source import read_sql as open_sql
 from penstock.observe.quarantine import ids_in, read_quarantine
 from penstock.plan.nodes import Exclude
@@ -158,7 +158,7 @@ def _without(dataset: Dataset, exclude: Paths) -> Dataset:
         )
     if not len(samples):
         return dataset
-    node = Exclude(input=dataset.root, picked=Picked(samples, manifest.samples))
+    node = Exclude(input=dataset.root, picked=RowNumbers(samples, manifest.samples))
     if not resolve(node).rows:
         raise PlanError(node.none_left(manifest.samples))
     return Dataset(node)
@@ -435,7 +435,7 @@ def read_sql(
     source = open_sql(
         uri, query, partition=partition, options=options, ties=ties, checksum=checksum, connections=connections
     )
-    return of_source(with_nulls(source, nulls, columns), Place(uri).shown, columns, limits=limits)
+    return of_source(with_nulls(source, nulls, columns), DatabaseUri(uri).shown, columns, limits=limits)
 
 
 def _check_unopened(verb: str, data: Any) -> None:

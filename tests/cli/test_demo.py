@@ -14,7 +14,7 @@ from rich.console import Console
 from penstock.cli.demo import run_demo
 from penstock.cli.demo_course import FULL, QUICK
 from penstock.cli.demo_images import Drawings, Photographs, _cells, build, default_folder, photographs
-from penstock.cli.demo_proof import Ledger, prove_labels, prove_learning, prove_resume
+from penstock.cli.demo_proof import DeliveryRecord, prove_labels, prove_learning, prove_resume
 from penstock.cli.demo_screen import Figures, Screen, Stopwatch, sparkline
 from penstock.cli.sheet import png
 from penstock.core.errors import SourceError
@@ -129,7 +129,7 @@ class TestProofs:
         import penstock as ps
         from penstock.cli.demo_course import training_set
 
-        ledger = Ledger(0)
+        ledger = DeliveryRecord(0)
         for step, batch in enumerate(ps.Loader(training_set(pictures), to="torch")):
             if step != 1:
                 ledger.note(0, step, batch)

@@ -119,7 +119,7 @@ def test_chunks_are_read_in_short_calls(tmp_path: Path, monkeypatch: pytest.Monk
     with h5py.File(tmp_path / "0.h5") as file:
         for dataset in file.values():
             for first, last in [(0, 50), (0, 1), (1, 49), (7, 32), (49, 50), (30, 30)]:
-                read = hdf5_chunks.Blocks(dataset).take(first, last)()
+                read = hdf5_chunks.BlockedDataset(dataset).take(first, last)()
                 assert read.dtype == dataset[first:last].dtype
                 assert (read == dataset[first:last]).all()
         stopped = threading.Event()
@@ -130,4 +130,4 @@ def test_chunks_are_read_in_short_calls(tmp_path: Path, monkeypatch: pytest.Monk
 
 def _read_stopped(stopped: threading.Event, dataset: Any) -> None:
     work_for(stopped)
-    hdf5_chunks.Blocks(dataset).take(0, 50)
+    hdf5_chunks.BlockedDataset(dataset).take(0, 50)

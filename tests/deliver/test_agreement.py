@@ -10,7 +10,7 @@ import pytest
 import penstock as ps
 from penstock.deliver import agreement
 from penstock.deliver.agreement import Agreement, Members, WrongError
-from penstock.deliver.ranks import Group, Ranks
+from penstock.deliver.ranks import ProcessGroup, Ranks
 
 
 class Watched:
@@ -141,7 +141,7 @@ def test_loaders_are_told_apart_by_where_they_are_made() -> None:
 
 
 def test_a_store_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Ranks, "_group", lambda _: Group(0, 2, Gone()))
+    monkeypatch.setattr(Ranks, "_group", lambda _: ProcessGroup(0, 2, Gone()))
     dataset = ps.from_arrays({"id": np.arange(8)}).batch(4)
     with pytest.warns(UserWarning, match=r"the process group's store does not answer.*Connection reset by peer"):
         loader = ps.Loader(dataset)

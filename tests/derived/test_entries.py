@@ -16,7 +16,7 @@ import pytest
 from penstock.core import kernels
 from penstock.core.errors import StorageError
 from penstock.core.files.cache_dirs import cache_folder, found_folder
-from penstock.derived.entries import Entry, entry_key, load_entry, store_entry
+from penstock.derived.entries import IndexedFile, entry_key, load_entry, store_entry
 from penstock.format import tfrecord
 from support.cases import FULL
 from support.tfrecords import GOLDEN, example, frame, integers, open_files, parse, write
@@ -75,7 +75,7 @@ def test_an_entry_whose_checksum_is_right_and_whose_numbers_are_impossible_is_bu
     wanted = parse(open_files(path))["label"].tolist()
     (entry,) = (cache / "index").glob("*.index")
     whole = entry.read_bytes()
-    store_entry(str(cache / "index"), entry.stem, Entry(np.array(length, dtype=np.int64), start))
+    store_entry(str(cache / "index"), entry.stem, IndexedFile(np.array(length, dtype=np.int64), start))
     assert entry.read_bytes() != whole
     assert parse(open_files(path))["label"].tolist() == wanted
     assert entry.read_bytes() == whole
@@ -100,7 +100,7 @@ def test_entries_are_what_was_stored(cache: Path) -> None:
     folder = cache_folder("index")
     for number, length in enumerate([[], [16], [17, 1 << 31, 1 << 33]]):
         key = entry_key("test", number, "/a", 1, 2)
-        store_entry(folder, key, Entry(np.array(length, dtype=np.int64), 3, 1, 5))
+        store_entry(folder, key, IndexedFile(np.array(length, dtype=np.int64), 3, 1, 5))
         entry = load_entry(folder, key)
         assert entry is not None
         assert (entry.length.tolist(), entry.start, entry.packing, entry.unpacked_bytes) == (length, 3, 1, 5)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.format.hdf5_chunks import Blocks
+from penstock.format.hdf5_chunks import BlockedDataset
 from support.files import through
 
 RNG = np.random.default_rng(3)
@@ -45,7 +45,7 @@ def test_any_chunks_give_the_rows_of_h5py(dtype: Any, filters: dict[str, Any]) -
             raw = RNG.integers(0, 2 if dtype == "?" else 256, int(np.prod(shape)) * dataset.dtype.itemsize, np.uint8)
             written = slice(0, shape[0] - 2 * (number % 2))  # the last chunks of some are never written
             dataset[written] = raw.view(dataset.dtype).reshape(shape)[written]
-            blocks, whole = Blocks(dataset), dataset[:]
+            blocks, whole = BlockedDataset(dataset), dataset[:]
             for first, last in itertools.combinations(range(0, shape[0] + 1, 1 + shape[0] // 9), 2):
                 found = blocks.take(first, last)()
                 assert found.dtype == dataset.dtype

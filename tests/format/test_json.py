@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.core import kernels
 from penstock.core.errors import DataError, PenstockError, PlanError, RowError
-from penstock.format.json.features import Kind, learn
+from penstock.format.json.features import ValueKind, learn
 from support.damage import load_all
 from support.tfrecords import listed
 
@@ -210,10 +210,10 @@ def test_columns_that_cannot_be(tmp_path: Path) -> None:
 
 def test_what_first_lines_say() -> None:
     assert learn([b'{"a": {"b": [1, 2]}}', b'{"a": {"b": [2.5]}, "c": null}', b'{"c": true, "d": [[], [[1]]]}']) == {
-        ("a",): Kind("object"),
-        ("a", "b"): Kind("float", (-1,)),
-        ("c",): Kind("bool"),
-        ("d",): Kind("integer", (2, -1, 1)),
+        ("a",): ValueKind("object"),
+        ("a", "b"): ValueKind("float", (-1,)),
+        ("c",): ValueKind("bool"),
+        ("d",): ValueKind("integer", (2, -1, 1)),
     }
 
 

@@ -21,7 +21,7 @@ from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.kernels import ParquetFooter
 from penstock.format.parquet import parts as parquet_parts
-from penstock.format.parquet.files import Files
+from penstock.format.parquet.files import ParquetFiles
 from penstock.format.parquet.layout import Pages
 from penstock.format.parquet.pages import PagedFile, PagedFiles
 from penstock.format.parquet.parts import edges_of
@@ -69,7 +69,7 @@ WHOLE = every_type(1_200)
 
 def opened(content: bytes, schema: pa.Schema, names: list[str]) -> PagedFiles:
     storage = MemoryStorage({WHERE: content})
-    files = Files(storage.list(WHERE), ByteRanges(storage.read), ps.Limits(), verify=True)
+    files = ParquetFiles(storage.list(WHERE), ByteRanges(storage.read), ps.Limits(), verify=True)
     return PagedFiles(files, schema, [(name,) for name in names])
 
 
@@ -395,7 +395,7 @@ def test_an_index_that_points_outside_the_file_is_not_followed() -> None:
     def no_read(*_: Any) -> None:
         raise AssertionError("nothing is to be read")
 
-    files = PagedFiles(Files(shards, no_read, ps.Limits(), verify=True), pa.schema([]), [])
+    files = PagedFiles(ParquetFiles(shards, no_read, ps.Limits(), verify=True), pa.schema([]), [])
     for offset, length in ((90, 11), (-1, 5), (5, 0), (1 << 62, 1 << 62), (5, 1 << 40)):
         assert files.index_bytes(0, np.append(nothing, offset), np.append(nothing, length)) is None
 

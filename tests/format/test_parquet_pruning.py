@@ -22,7 +22,7 @@ from penstock.core.files.byte_ranges import ByteRanges
 from penstock.format.parquet import layout as parquet_layout
 from penstock.format.parquet import pruning as parquet_pruning
 from penstock.format.parquet import source as parquet
-from penstock.format.parquet.files import Files
+from penstock.format.parquet.files import ParquetFiles
 from penstock.format.parquet.layout import ColumnChunk, RowGroup, read_footer
 from penstock.format.parquet.layout import Path as Names
 from penstock.format.parquet.pruning import pruning_of
@@ -36,13 +36,15 @@ DAY = datetime(2024, 1, 1)  # noqa: DTZ001
 def read(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """The row groups that were read."""
     groups: set[int] = set()
-    table = Files.table
+    table = ParquetFiles.table
 
-    def noted(files: Files, shard: int, file: pq.ParquetFile, group: int, paths: list[Names], rows: int) -> pa.Table:
+    def noted(
+        files: ParquetFiles, shard: int, file: pq.ParquetFile, group: int, paths: list[Names], rows: int
+    ) -> pa.Table:
         groups.add(group)
         return table(files, shard, file, group, paths, rows)
 
-    monkeypatch.setattr(Files, "table", noted)
+    monkeypatch.setattr(ParquetFiles, "table", noted)
     return groups
 
 
@@ -133,9 +135,9 @@ def test_a_small_footer_is_asked_for_once(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": np.arange(100_000)}), tmp_path / "0.parquet", row_group_size=10_000)
     storage = MemoryStorage({"memory://0.parquet": (tmp_path / "0.parquet").read_bytes()})
     shards = storage.list("memory://")
-    opened = Files(shards, ByteRanges(storage.read), ps.Limits(), verify=True).bytes_of(0)
+    opened = ParquetFiles(shards, ByteRanges(storage.read), ps.Limits(), verify=True).bytes_of(0)
     assert len(read_groups(opened, ["id"]) or []) == 10
-    Files(shards, ByteRanges(storage.read), ps.Limits(), verify=True).open(0, opened)
+    ParquetFiles(shards, ByteRanges(storage.read), ps.Limits(), verify=True).open(0, opened)
     assert len(storage.reads) == 1
 
 

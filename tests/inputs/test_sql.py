@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.inputs.sql.dialect import DIALECTS, Dialect, Lost, Place, quoted
+from penstock.inputs.sql.dialect import DIALECTS, DatabaseUri, Lost, SqlDialect, quoted
 from penstock.inputs.sql.key_ranges import Query, find_ranges
-from penstock.inputs.sql.server import Asked, Server
+from penstock.inputs.sql.server import AnswerMode, Server
 from servers.postgres import PASSWORD, QUOTED_PASSWORD, Postgres, find_binaries
 from support import promises as contracts
 
@@ -89,7 +89,7 @@ def change(uri: str, request: pytest.FixtureRequest, *statements: str) -> None:
     if uri.startswith("postgresql"):
         run_postgres(request.getfixturevalue("postgres"), *statements)
     else:
-        path = Path(Place(uri).path)
+        path = Path(DatabaseUri(uri).path)
         (run_sqlite if uri.startswith("sqlite") else run_duckdb)(path, *statements)
 
 
@@ -277,12 +277,12 @@ def test_a_connection_in_use_is_closed_by_its_user_alone(monkeypatch: pytest.Mon
     made: list[Watched] = []
     entered, goes_on = threading.Event(), threading.Event()
 
-    def connect(_: Place) -> Watched:
+    def connect(_: DatabaseUri) -> Watched:
         made.append(Watched(entered, goes_on))
         return made[-1]
 
-    monkeypatch.setitem(DIALECTS, "watched", Dialect(name="Watched", connect=connect))
-    server = Server(Place("watched://here"), 2)
+    monkeypatch.setitem(DIALECTS, "watched", SqlDialect(name="Watched", connect=connect))
+    server = Server(DatabaseUri("watched://here"), 2)
     answers: list[pa.Table] = []
     slow = threading.Thread(target=lambda: answers.append(server.fetch("wait")))
     slow.start()
@@ -387,7 +387,7 @@ def test_the_password_is_never_shown(postgres: Postgres, capfd: pytest.CaptureFi
 
 
 def test_words_are_scrubbed() -> None:
-    place = Place("postgresql://me:p%40ss@host/base?sslpassword=other")
+    place = DatabaseUri("postgresql://me:p%40ss@host/base?sslpassword=other")
     assert place.shown == "postgresql://me@host/base"
     words = f"cannot open {place.uri} with p@ss, p%40ss,\n or other"
     assert place.scrubbed(words) == "cannot open postgresql://me@host/base with ***, ***, or ***"
@@ -423,7 +423,7 @@ def test_an_empty_result(uri: str) -> None:
 
 @pytest.mark.parametrize("value", ["it's", "\\", "a\\'b", "é", ""])
 def test_text_is_written_so_that_it_comes_back(uri: str, value: str) -> None:
-    literal = DIALECTS[Place(uri).scheme].literal(value)
+    literal = DIALECTS[DatabaseUri(uri).scheme].literal(value)
     found = ps.read_sql(uri, f"SELECT CAST({literal} AS VARCHAR(9)) AS a")
     assert natural(found)["a"].to_pylist() == [value]
 
@@ -475,14 +475,14 @@ def test_keys_are_counted_here_as_the_database_counts_them(tmp_path: Path, step:
     path = tmp_path / "keys.sqlite"
     keys = ", ".join(f"({number * number % 23 - 4})" for number in range(ROWS))
     run_sqlite(path, "CREATE TABLE t (k INTEGER)", f"INSERT INTO t VALUES {keys}")
-    server = Server(Place(f"sqlite:///{path}"), 1)
+    server = Server(DatabaseUri(f"sqlite:///{path}"), 1)
 
     def in_pieces(sql: str) -> Iterator[pa.RecordBatch]:
         yield from server.ask(sql).to_batches(max_chunksize=cut)
 
     here, there = (
         find_ranges(
-            Asked(server.ask, in_pieces), Query("SELECT k FROM t", "k", ("k",), True, collated), step, server.place
+            AnswerMode(server.ask, in_pieces), Query("SELECT k FROM t", "k", ("k",), True, collated), step, server.place
         )
         for collated in (False, True)
     )

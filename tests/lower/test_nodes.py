@@ -20,7 +20,7 @@ from penstock.plan.node import Verb, kinds
 from penstock.plan.nodes import LaneNode, Node
 from penstock.plan.rules import optimize
 from penstock.plan.tree import flow
-from penstock.resolve.ordering import Where, order_of
+from penstock.resolve.ordering import RankSettings, order_of
 from penstock.runtime.slots import Slots
 from penstock.stages.deliver_columns import VALID
 from penstock.stages.lanes.stages import STAGES as LANE_STAGES
@@ -47,7 +47,9 @@ class Reverse(Verb):
 
 
 def context_for(root: Node) -> Context:
-    return context_of(root, order_of(root, Where()).order, Where(), seed=0, slots=Slots(), memory_bytes=1 << 20)
+    return context_of(
+        root, order_of(root, RankSettings()).order, RankSettings(), seed=0, slots=Slots(), memory_bytes=1 << 20
+    )
 
 
 def test_an_unknown_node_is_an_error_that_says_where_its_row_belongs() -> None:

@@ -11,7 +11,7 @@ import penstock as ps
 from penstock.deliver import open_deliver
 from penstock.lower import lower
 from penstock.lower.lowered import Lowered
-from penstock.resolve.ordering import Where
+from penstock.resolve.ordering import RankSettings
 
 MEMORY_BYTES = 64 << 20
 
@@ -25,7 +25,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lowered_of(plan: ps.Dataset) -> Lowered:
-    return lower(plan.root, open_deliver("numpy", None), Where(cpus=4), memory_bytes=MEMORY_BYTES)
+    return lower(plan.root, open_deliver("numpy", None), RankSettings(cpus=4), memory_bytes=MEMORY_BYTES)
 
 
 def names_of(plan: ps.Dataset) -> list[str]:
@@ -65,7 +65,7 @@ def test_runs_share_memory_by_their_windows(records: Path) -> None:
 
 def test_windows_leave_half_of_the_memory(records: Path) -> None:
     plan = ps.read(str(records)).shuffle(seed=0, window_blocks=64).filter(is_small).batch(8, steps=4)
-    lowered = lower(plan.root, open_deliver("numpy", None), Where(cpus=4), memory_bytes=1 << 20)
+    lowered = lower(plan.root, open_deliver("numpy", None), RankSettings(cpus=4), memory_bytes=1 << 20)
     assert lowered.window_bytes > 1 << 20
     assert lowered.budget.limit_bytes == pytest.approx(1 << 18, rel=0.01)
 

@@ -15,14 +15,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.observe.ledger.format import HEAD_BYTES, MAGIC, Header, Kind, Mark, Steps, StepsHead, frame
+from penstock.observe.ledger.format import (
+    HEAD_BYTES,
+    MAGIC,
+    LedgerHeader,
+    Mark,
+    RecordKind,
+    StepsHead,
+    TakenSteps,
+    frame,
+)
 from penstock.observe.ledger.reader import read_ledger
 from penstock.observe.ledger.verify import verify
-from penstock.observe.ledger.writer import Ledger, Rows
+from penstock.observe.ledger.writer import Ledger, StepRows
 from support.ledgers import files_of, frames_of
 from support.tries import some, tries
 
-HEADER = Header(
+HEADER = LedgerHeader(
     rank=0,
     world_size=1,
     node=None,
@@ -51,13 +60,13 @@ def head_of(steps: int, rows: int) -> StepsHead:
 def whole_file() -> bytes:
     """A header, a mark, two steps of one record, and the short last one."""
     ids = np.array([7, 1, 0, 2, 9, 4, 3, 8], dtype=np.int64)
-    first = Steps(head=StepsHead(epoch=0, step=0, steps=2, at=0, rows=4, time_ns=1), ids=ids)
-    last = Steps(
+    first = TakenSteps(head=StepsHead(epoch=0, step=0, steps=2, at=0, rows=4, time_ns=1), ids=ids)
+    last = TakenSteps(
         head=StepsHead(epoch=0, step=2, steps=1, at=0, rows=2, time_ns=2), ids=np.array([5, 6], dtype=np.int64)
     )
     mark = Mark(epoch=0, step=0, time_ns=0, is_loaded=False)
-    small = framed(Kind.HEADER, HEADER.encode()) + framed(Kind.MARK, mark.encode())
-    return MAGIC + small + framed(Kind.STEPS, *first.encode()) + framed(Kind.STEPS, *last.encode())
+    small = framed(RecordKind.HEADER, HEADER.encode()) + framed(RecordKind.MARK, mark.encode())
+    return MAGIC + small + framed(RecordKind.STEPS, *first.encode()) + framed(RecordKind.STEPS, *last.encode())
 
 
 def ids_of(path: Path) -> list[list[int]]:
@@ -85,7 +94,9 @@ def test_what_is_written_is_read(steps: int, rows: int, draw: Any, first: int, d
     ]
     for ids in [*arrays, *([line] if count == 0 or line.min() >= 0 else [])]:
         for draws, valid in ((None, None), (arrays[0], None), (arrays[1], ids % 2)):
-            found = Steps.decode(b"".join(Steps(head=head_of(steps, rows), ids=ids, draws=draws, valid=valid).encode()))
+            found = TakenSteps.decode(
+                b"".join(TakenSteps(head=head_of(steps, rows), ids=ids, draws=draws, valid=valid).encode())
+            )
             assert found.head == head_of(steps, rows)
             assert found.ids.tolist() == ids.tolist()
             assert (None if found.draws is None else found.draws.tolist()) == (
@@ -98,14 +109,14 @@ def test_what_is_written_is_read(steps: int, rows: int, draw: Any, first: int, d
 
 def test_neighbours_take_no_room() -> None:
     ids = np.arange(10**6, 10**6 + 4096)
-    assert sum(map(len, Steps(head=head_of(1, 4096), ids=ids).encode())) < 100
+    assert sum(map(len, TakenSteps(head=head_of(1, 4096), ids=ids).encode())) < 100
     shuffled = np.random.default_rng(0).permutation(ids)
-    assert sum(map(len, Steps(head=head_of(1, 4096), ids=shuffled).encode())) < 2 * 4096 + 100
+    assert sum(map(len, TakenSteps(head=head_of(1, 4096), ids=shuffled).encode())) < 2 * 4096 + 100
 
 
 def test_headers_come_back() -> None:
-    for header in (HEADER, Header(**{**vars(HEADER), "runs": None, "node": 3})):
-        assert Header.decode(header.encode()) == header
+    for header in (HEADER, LedgerHeader(**{**vars(HEADER), "runs": None, "node": 3})):
+        assert LedgerHeader.decode(header.encode()) == header
 
 
 def test_a_torn_end_is_left_out_at_every_byte(tmp_path: Path) -> None:
@@ -183,7 +194,7 @@ def test_nothing_but_data_errors(
     tmp_path: Path, records: list[tuple[int, bytes]], tail: bytes, cut: int, flips: list[int], with_header: bool
 ) -> None:
     """Also where checksums fit: bodies of any bytes."""
-    data = bytearray(MAGIC + (framed(Kind.HEADER, HEADER.encode()) if with_header else b""))
+    data = bytearray(MAGIC + (framed(RecordKind.HEADER, HEADER.encode()) if with_header else b""))
     for kind, body in records:
         data += framed(kind, body)
     data += tail
@@ -203,11 +214,11 @@ fields = st.integers(-1, 12) | st.integers(-(2**63), 2**63 - 1)
 def test_any_numbers_in_records(
     tmp_path: Path, marks: list[tuple[int, ...]], steps: list[tuple[tuple[int, ...], bytes]]
 ) -> None:
-    data = MAGIC + framed(Kind.HEADER, HEADER.encode())
+    data = MAGIC + framed(RecordKind.HEADER, HEADER.encode())
     for mark in marks:
-        data += framed(Kind.MARK, np.array(mark, dtype="<i8").tobytes())
+        data += framed(RecordKind.MARK, np.array(mark, dtype="<i8").tobytes())
     for numbers, arrays in steps:
-        data += framed(Kind.STEPS, np.array(numbers, dtype="<i8").tobytes() + arrays)
+        data += framed(RecordKind.STEPS, np.array(numbers, dtype="<i8").tobytes() + arrays)
     _verified(tmp_path, data)
 
 
@@ -215,7 +226,7 @@ def test_any_numbers_in_records(
 @settings(max_examples=tries(2_000), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_header(tmp_path: Path, change: dict[str, Any]) -> None:
     header = json.dumps({**json.loads(HEADER.encode()), **change}).encode()
-    (tmp_path / "a.ledger").write_bytes(MAGIC + framed(Kind.HEADER, header))
+    (tmp_path / "a.ledger").write_bytes(MAGIC + framed(RecordKind.HEADER, header))
     try:
         read_ledger(str(tmp_path / "a.ledger"))
     except ps.DataError as error:
@@ -234,10 +245,10 @@ def _verified(folder: Path, data: bytes) -> None:
 # Writing
 
 
-def rows_of(step: int, steps: int) -> Rows:
+def rows_of(step: int, steps: int) -> StepRows:
     rows = 2 if step == 2 else 4
     ids = np.arange(4 * step, 4 * step + rows * steps)
-    return Rows(epoch=0, step=step, steps=steps, at=0, ids=ids)
+    return StepRows(epoch=0, step=step, steps=steps, at=0, ids=ids)
 
 
 def test_a_full_disk_is_an_error_and_leaves_whole_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +286,7 @@ def test_steps_that_were_made_ahead_are_not_in_it(tmp_path: Path) -> None:
 def test_two_threads_write_a_step_once(tmp_path: Path) -> None:
     """A state may be saved in another thread than the one that takes steps."""
     ledger = Ledger(tmp_path)
-    ledger.begin(Header(**{**vars(HEADER), "steps": 10**6, "last_rows": 4}), 0, 0)
+    ledger.begin(LedgerHeader(**{**vars(HEADER), "steps": 10**6, "last_rows": 4}), 0, 0)
     stop = threading.Event()
 
     def flush() -> None:
@@ -285,7 +296,7 @@ def test_two_threads_write_a_step_once(tmp_path: Path) -> None:
     thread = threading.Thread(target=flush)
     thread.start()
     for step in range(0, 400, 8):
-        take = ledger.recording(Rows(epoch=0, step=step, steps=8, at=0, ids=np.arange(32)), int)
+        take = ledger.recording(StepRows(epoch=0, step=step, steps=8, at=0, ids=np.arange(32)), int)
         for _ in range(8):
             take()
     stop.set()

@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.order.choose import Classes, in_rounds
+from penstock.order.choose import RowClasses, in_rounds
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=40), st.integers(0, 9))
 def test_so_many_of_every_class(rows: list[tuple[int, int]], most: int) -> None:
     """Exactly, also where rows have equal random numbers; and more of them hold those of fewer."""
     code, random = np.array(rows, dtype=np.int64).T
-    classes = Classes(code, random.astype(np.uint64) << np.uint64(60))
+    classes = RowClasses(code, random.astype(np.uint64) << np.uint64(60))
     before = np.zeros(len(code), dtype=bool)
     for count in range(most + 1):
         wanted = np.minimum(count, classes.rows)

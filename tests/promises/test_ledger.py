@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.observe.ledger.findings import Report
-from penstock.observe.ledger.format import Steps
+from penstock.observe.ledger.format import TakenSteps
 from penstock.observe.ledger.words import resume_lines, verdict, wrong_lines
 from support.ledgers import at_step, files_of, kinds, report_of, rewrite, train
 from support.tries import tries
@@ -204,7 +204,7 @@ def wrong(report: Report) -> str:
     return "\n".join(wrong_lines(report))
 
 
-def change(folder: Path, which: Callable[[Any], bool], steps: Callable[[Steps], Steps | None]) -> None:
+def change(folder: Path, which: Callable[[Any], bool], steps: Callable[[TakenSteps], TakenSteps | None]) -> None:
     for file in files_of(folder):
         if which(file.header):
             rewrite(file.path, steps)
@@ -513,7 +513,7 @@ def _change_a_row(folder: Path, epochs: set[int], which: int, where: int, row: i
         return _change_a_row(folder, epochs, which + 1, where, row)
     place = int(places[where % len(places)])
 
-    def changed(other: Steps) -> Steps:
+    def changed(other: TakenSteps) -> TakenSteps:
         if other.head != found.head:
             return other
         ids = other.ids.copy()

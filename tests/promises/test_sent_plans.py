@@ -17,7 +17,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.errors import RowError
-from penstock.inputs.sql.dialect import Place
+from penstock.inputs.sql.dialect import DatabaseUri
 from penstock.inputs.sql.server import Server
 from penstock.plan.tree import leaves
 from servers.s3 import CREDENTIALS, served
@@ -101,7 +101,7 @@ class _Told(Server):
     """A server that was never connected to."""
 
     def __init__(self, uri: str) -> None:
-        self.place, self._connections, self.recheck = Place(uri), 2, print
+        self.place, self._connections, self.recheck = DatabaseUri(uri), 2, print
 
 
 def rows_from(start: int, end: int = 200) -> Iterator[dict[str, int]]:

@@ -17,7 +17,7 @@ from penstock.core.columns.spec import Bytes
 from penstock.loader.reports import LoaderNow
 from penstock.observe.report import pending_text
 from penstock.runtime import watchdog as watchdog_module
-from penstock.runtime.watchdog import _Wait
+from penstock.runtime.watchdog import _ItemWait
 from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import plan
 from penstock.storage.fetch.retry import Retry
@@ -107,7 +107,7 @@ def test_nothing_is_told_while_the_consumer_is_slow(told: Told) -> None:
 
 
 def test_none_waits_without_looking(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog_module, "_Wait", None)
+    monkeypatch.setattr(watchdog_module, "_ItemWait", None)
     slow = numbers(8).batch(4).map(lambda batch: (time.sleep(0.05), batch)[1])
     with ps.Loader(slow, watchdog=None) as loader:
         assert len(list(loader)) == 2
@@ -124,7 +124,7 @@ def test_any_finished_item_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     class Run:
         meters = (Meter,)
 
-    wait = _Wait(4.0, Run(), ())  # type: ignore[arg-type]
+    wait = _ItemWait(4.0, Run(), ())  # type: ignore[arg-type]
 
     def look(at_s: float, finished: int) -> bool:
         now[0], Meter.items = at_s, finished

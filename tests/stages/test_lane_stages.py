@@ -12,10 +12,10 @@ from penstock.core.columns.spec import Columns, Field
 from penstock.core.errors import DataError, PlanError
 from penstock.order.steps.asked import AskedOfLanes
 from penstock.order.steps.cursor import Work
-from penstock.runtime.stage import Columned, LaneResult, Part
+from penstock.runtime.stage import Columned, ItemPart, LaneResult
 from penstock.stages.lanes.feeder import Feeder
 from penstock.stages.lanes.made_rows import MadeRows
-from penstock.stages.lanes.stages import Fed
+from penstock.stages.lanes.stages import FedRows
 from penstock.stages.lanes.states import LanePlace
 
 SPEC = {"x": Field("int64")}
@@ -46,7 +46,7 @@ class Pairs:
     def __init__(self) -> None:
         self.fed: list[tuple[list[int], list[int], list[Any]]] = []
 
-    def feed(self, fed: Fed) -> LaneResult:
+    def feed(self, fed: FedRows) -> LaneResult:
         columns: dict[str, Any] = dict(fed.columns)
         self.fed.append((columns["x"].tolist(), fed.counts.tolist(), [*fed.states]))
         used = fed.counts // 2 * 2
@@ -61,7 +61,7 @@ def item(number: int, rows: dict[int, list[int]]) -> Columned:
     lane, count = ids(*rows), ids(*map(len, rows.values()))
     values = ids(*(value for some in rows.values() for value in some))
     asked = AskedOfLanes(lane=lane, first=ids(*(some[0] for some in rows.values())), count=count, later=ids(0))
-    part = Part((0, 1), None, {"x": values}, SPEC)
+    part = ItemPart((0, 1), None, {"x": values}, SPEC)
     return Columned(work=Work(0, number, 1, asked), rows_per_step=len(values), find_ids=lambda: values, parts=[part])
 
 

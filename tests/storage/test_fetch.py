@@ -22,7 +22,7 @@ from penstock.storage.fetch.queue import Request, RequestQueue
 from penstock.storage.fetch.remote import RemoteStorage
 from penstock.storage.fetch.retry import Retry, TransientError
 from penstock.storage.fetch.scheduler import Scheduler
-from penstock.storage.fetch.transfer import Call
+from penstock.storage.fetch.transfer import FetchCall
 
 DATA = np.random.default_rng(0).integers(0, 256, 24 << 20, dtype=np.uint8)
 
@@ -103,7 +103,7 @@ def test_cancelled_requests_leave_the_queue_unmade_and_end_what_is_merged() -> N
 
 def test_a_queue_without_requests_holds_no_memory() -> None:
     queue, out = RequestQueue(), np.empty(10, dtype=np.uint8)
-    call = Call(Get(), plan(ids(0, 0), ids(0, 500_000), ids(5, 5), ids(0, 5)), out)
+    call = FetchCall(Get(), plan(ids(0, 0), ids(0, 500_000), ids(5, 5), ids(0, 5)), out)
     queue.add(call.requests())
     queue.take(1, 0)
     queue.take(1, 0)

@@ -10,7 +10,7 @@ import pytest
 from penstock.core.errors import StorageError
 from penstock.storage.fetch.remote import RemoteStorage
 from penstock.storage.fetch.retry import Retry, TransientError
-from penstock.storage.glob import Wanted
+from penstock.storage.glob import WantedFiles
 from penstock.storage.stores.listing import listed_objects
 from penstock.storage.stores.object import ObjectStore
 from servers.pages import PAGE, name_of, pages_server
@@ -79,13 +79,16 @@ def test_a_store_that_does_not_sort_is_never_resumed() -> None:
         raise TransientError("a reset")
 
     with pytest.raises(TransientError):
-        listed_objects(pages, no_folders, Wanted(""), "s3://data/")
+        listed_objects(pages, no_folders, WantedFiles(""), "s3://data/")
     assert opened == [None]
 
 
 def test_pages_in_any_order_are_sorted() -> None:
     shards = listed_objects(
-        lambda *_: iter([pages_of(["c", "a"]), pages_of([]), pages_of(["b"])]), no_folders, Wanted(""), "s3://data/"
+        lambda *_: iter([pages_of(["c", "a"]), pages_of([]), pages_of(["b"])]),
+        no_folders,
+        WantedFiles(""),
+        "s3://data/",
     )
     assert shards.paths.to_pylist() == ["s3://data/a", "s3://data/b", "s3://data/c"]
     assert shards.etags is not None
@@ -113,7 +116,7 @@ class Tree:
 
     def listed(self, where: str) -> list[str]:
         """All that is found, whose order and ETags are right."""
-        shards = listed_objects(self.below, self.look_into, Wanted(where), "s3://data/")
+        shards = listed_objects(self.below, self.look_into, WantedFiles(where), "s3://data/")
         assert shards.etags is not None
         found = [path.removeprefix("s3://data/") for path in shards.paths.to_pylist()]
         assert shards.etags.to_pylist() == [f'"{name}"' for name in found]
@@ -154,4 +157,4 @@ def test_what_goes_wrong_in_one_folder_is_raised() -> None:
         return tree.below(folder, after)
 
     with pytest.raises(StorageError, match="no permission"):
-        listed_objects(below, tree.look_into, Wanted(""), "s3://data/")
+        listed_objects(below, tree.look_into, WantedFiles(""), "s3://data/")

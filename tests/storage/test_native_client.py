@@ -25,7 +25,7 @@ from penstock.storage.fetch.plan import plan
 from penstock.storage.fetch.remote import RemoteStorage
 from penstock.storage.fetch.retry import Retry
 from penstock.storage.fetch.scheduler import Scheduler
-from penstock.storage.fetch.transfer import Call
+from penstock.storage.fetch.transfer import FetchCall
 from penstock.storage.stores import forked, signed_urls
 from penstock.storage.stores.auth.signed_urls import SignedUrls
 from penstock.storage.stores.object import ObjectStore
@@ -302,7 +302,7 @@ def test_a_child_that_lets_go_of_a_runner_takes_no_connection_from_its_parent() 
 
 def test_what_was_answered_elsewhere_before_a_landing_is_made_is_not_written_natively() -> None:
     size, out = np.array([4, 4]), np.zeros(8, dtype=np.uint8)
-    call = Call(Mock(), plan(np.array([0, 1]), np.array([0, 0]), size, np.array([0, 4])), out)
+    call = FetchCall(Mock(), plan(np.array([0, 1]), np.array([0, 0]), size, np.array([0, 4])), out)
     call.put(1, b"abcd")
     landing = native_client._landing(call)
     assert (landing.close(0), landing.close(1)) == (True, False)
@@ -311,7 +311,7 @@ def test_what_was_answered_elsewhere_before_a_landing_is_made_is_not_written_nat
 
 def test_what_waits_for_a_connection_is_not_late() -> None:
     size, zero = np.array([4, 4]), np.zeros(2, dtype=np.int64)
-    call = Call(Mock(), plan(np.array([0, 1]), zero, size, np.array([0, 4])), np.zeros(8, dtype=np.uint8))
+    call = FetchCall(Mock(), plan(np.array([0, 1]), zero, size, np.array([0, 4])), np.zeros(8, dtype=np.uint8))
     for number in range(2):
         call.submit(number, 4)
     landing = native_client._landing(call)

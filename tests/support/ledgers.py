@@ -10,7 +10,16 @@ from typing import Any
 
 import penstock as ps
 from penstock.observe.ledger.findings import Report
-from penstock.observe.ledger.format import HEAD_BYTES, MAGIC, Buffer, Header, Kind, Steps, check_head, frame
+from penstock.observe.ledger.format import (
+    HEAD_BYTES,
+    MAGIC,
+    Buffer,
+    LedgerHeader,
+    RecordKind,
+    TakenSteps,
+    check_head,
+    frame,
+)
 from penstock.observe.ledger.reader import LedgerFile, ledger_paths, read_ledger
 from penstock.observe.ledger.verify import verify
 
@@ -57,25 +66,25 @@ def frames_of(path: str) -> list[tuple[int, bytes]]:
 
 def rewrite(
     path: str,
-    steps: Callable[[Steps], Steps | None] = lambda steps: steps,
-    header: Callable[[Header], Header] = lambda header: header,
+    steps: Callable[[TakenSteps], TakenSteps | None] = lambda steps: steps,
+    header: Callable[[LedgerHeader], LedgerHeader] = lambda header: header,
 ) -> None:
     """A file with other records, and checksums that fit; None drops one."""
     records: list[Buffer] = [MAGIC]
     for kind, body in frames_of(path):
-        if kind == Kind.HEADER:
-            records += frame(kind, header(Header.decode(body)).encode())
-        elif kind != Kind.STEPS:
+        if kind == RecordKind.HEADER:
+            records += frame(kind, header(LedgerHeader.decode(body)).encode())
+        elif kind != RecordKind.STEPS:
             records += frame(kind, body)
-        elif (changed := steps(Steps.decode(body))) is not None:
+        elif (changed := steps(TakenSteps.decode(body))) is not None:
             records += frame(kind, *changed.encode())
     Path(path).write_bytes(b"".join(records))
 
 
-def at_step(epoch: int, step: int, change: Callable[[Any], Any]) -> Callable[[Steps], Steps]:
+def at_step(epoch: int, step: int, change: Callable[[Any], Any]) -> Callable[[TakenSteps], TakenSteps]:
     """Changes the ids of one step: `change` gets a copy of them and returns others."""
 
-    def changed(steps: Steps) -> Steps:
+    def changed(steps: TakenSteps) -> TakenSteps:
         head = steps.head
         if head.epoch != epoch or not head.step <= step < head.step + head.steps:
             return steps

@@ -16,7 +16,7 @@ from penstock.core.columns.spec import Bytes, Ids
 
 
 @dataclass(frozen=True, eq=False)
-class Segments:
+class SequencePieces:
     """Pieces of rows, sequence after sequence.
 
     rows: the row of each; starts: how many of the row's values come before it; lengths: how many it has. edges: the first segment of each
@@ -30,7 +30,7 @@ class Segments:
 
 
 def fill(
-    segments: Segments,
+    segments: SequencePieces,
     columns: Sequence[tuple[Ragged, Bytes, npt.NDArray[Any]]],
     *,
     length: int,

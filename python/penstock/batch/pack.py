@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.batch.fill import Segments, fill
+from penstock.batch.fill import SequencePieces, fill
 from penstock.batch.stack import field_of
 from penstock.core import kernels
 from penstock.core.columns.ragged import Ragged, ragged_of
@@ -114,7 +114,7 @@ def _lengths_of(ragged: dict[str, Ragged], packing: Packing) -> Ids:
 
 def _plan(
     lengths: Ids, packing: Packing, groups: Sequence[int], skip: Sequence[int] | None, is_last: bool | Sequence[bool]
-) -> tuple[Segments, Ids, Ids, Ids]:
+) -> tuple[SequencePieces, Ids, Ids, Ids]:
     """The segments, sequences of each group, rows that are used up, and tokens of the next."""
     truncate = packing.over_long == "truncate"
     rows = [int(count) for count in groups]
@@ -128,7 +128,7 @@ def _plan(
         given = list(zip(rows, skips, lasts, strict=True))
         (*found, sequences), used = kernels.pack_concat(lengths, given, packing.length, truncate)
     left = np.array(used, dtype=np.int64).reshape(-1, 2)
-    return Segments(*found), sequences, left[:, 0].copy(), left[:, 1].copy()
+    return SequencePieces(*found), sequences, left[:, 0].copy(), left[:, 1].copy()
 
 
 def _check_skips(lengths: Ids, groups: Sequence[int], skips: Sequence[int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.batch.fill import Segments, fill
+from penstock.batch.fill import SequencePieces, fill
 from penstock.core.columns.ragged import Ragged, ragged_of
 from penstock.core.columns.spec import Columns, Field, Spec
 from penstock.core.errors import RowError
@@ -73,7 +73,7 @@ def _length_of(name: str, rows: Ragged, padding: Padding) -> int:
     return length
 
 
-def _whole_rows(lengths: npt.NDArray[np.int32]) -> Segments:
+def _whole_rows(lengths: npt.NDArray[np.int32]) -> SequencePieces:
     """Every row is a sequence of one segment."""
     rows = np.arange(len(lengths) + 1, dtype=np.int64)
-    return Segments(rows[:-1], np.zeros(len(lengths), dtype=np.int64), lengths.astype(np.int64), rows)
+    return SequencePieces(rows[:-1], np.zeros(len(lengths), dtype=np.int64), lengths.astype(np.int64), rows)

@@ -44,7 +44,7 @@ class _Command(_PlainFlags, TyperCommand):
     """One command."""
 
 
-class _Group(_PlainFlags, TyperGroup):
+class _CommandGroup(_PlainFlags, TyperGroup):
     """Turns a command's PenstockError into a message and an exit status; other errors keep their traceback."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -59,7 +59,7 @@ class _Group(_PlainFlags, TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Group,
+    cls=_CommandGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -100,7 +100,7 @@ def _help_of(command: Callable[..., None]) -> str:
 for command in (inspect, explain, simulate, index, verify, bench, demo):
     app.command(cls=_Command, help=_help_of(command))(command)
 
-cache = typer.Typer(cls=_Group, no_args_is_help=True, rich_markup_mode="rich", help=_help_of(about_cache))
+cache = typer.Typer(cls=_CommandGroup, no_args_is_help=True, rich_markup_mode="rich", help=_help_of(about_cache))
 for name, work in CACHE_COMMANDS.items():
     cache.command(name, cls=_Command, help=_help_of(work))(work)
 app.add_typer(cache, name="cache")

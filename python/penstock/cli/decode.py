@@ -12,7 +12,7 @@ from penstock.cli.opening import image_columns, open_dataset
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
-from penstock.tools.decode_check import BadSample, find_bad
+from penstock.tools.decode_check import UndecodableSample, find_bad
 
 #: Folders whose files are only read, since Penstock has no decoder for them.
 _ONLY_READ = ("audio_folder", "video_folder")
@@ -25,7 +25,7 @@ def decode_all(dataset: Dataset, paths: list[str], column: str | None) -> dict[s
     read_only = dataset.source.manifest.format in _ONLY_READ
     # A column that is not requested costs nothing and cannot be bad.
     checked = dataset if read_only else open_dataset(paths, columns=columns, nulls="error")
-    bad: list[BadSample] = []
+    bad: list[UndecodableSample] = []
     done, complete = 0, False
     with progress("Decoding") as report:
 

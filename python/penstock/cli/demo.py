@@ -15,7 +15,7 @@ from rich.console import Console
 from penstock.cli.console import err, escape, out, print_json, progress
 from penstock.cli.demo_course import FULL, QUICK, Course, Trainer, training_set, validation_set
 from penstock.cli.demo_images import Recipe, build, default_folder
-from penstock.cli.demo_proof import Ledger, Proof, prove_labels, prove_learning, prove_ranks, prove_resume
+from penstock.cli.demo_proof import DeliveryRecord, Proof, prove_labels, prove_learning, prove_ranks, prove_resume
 from penstock.cli.demo_screen import Figures, Screen, Stopwatch, mean
 from penstock.cli.opening import Json
 from penstock.core.errors import PenstockError, SourceError
@@ -83,7 +83,7 @@ class Training:
 
     trainer: Trainer
     held_out: Loader
-    ledger: Ledger
+    ledger: DeliveryRecord
     figures: Figures
     screen: Screen
     began_at: float = field(default_factory=time.monotonic)
@@ -121,7 +121,9 @@ def run_demo(folder: Path, course: Course, *, epochs: int, seconds: float, conso
     console.print(f"{len(first.dataset):,} {images}, {steps} steps an epoch\n")
     figures = Figures(epochs=epochs, steps=steps)
     with _open(validation_set(folder), course) as held_out, Screen(console, figures) as screen:
-        training = Training(course.trainer(classes, epochs * steps), held_out, Ledger(stop_epoch), figures, screen)
+        training = Training(
+            course.trainer(classes, epochs * steps), held_out, DeliveryRecord(stop_epoch), figures, screen
+        )
         training.train(first, seconds=seconds, stop_at=stop_at)
         saved = _stop(first, console)
         second = _resume(lambda: _open(training_set(folder), course), saved, console)

@@ -30,7 +30,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Delivered:
+class DeliveredBatch:
     """What a batch held: the files it came from, and a digest of its pixels and labels."""
 
     paths: tuple[str, ...]
@@ -38,12 +38,12 @@ class Delivered:
 
 
 @dataclass
-class Ledger:
+class DeliveryRecord:
     """Records what one epoch delivers, in order of delivery, from whichever loader."""
 
     epoch: int
     steps: list[int] = field(default_factory=list)
-    batches: list[Delivered] = field(default_factory=list)
+    batches: list[DeliveredBatch] = field(default_factory=list)
 
     def note(self, epoch: int, step: int, batch: dict[str, Any]) -> None:
         """Add a batch if it belongs to the epoch."""
@@ -52,17 +52,17 @@ class Ledger:
             self.batches.append(delivered([batch]))
 
 
-def delivered(parts: list[dict[str, Any]]) -> Delivered:
+def delivered(parts: list[dict[str, Any]]) -> DeliveredBatch:
     """The record of a global batch, given as the parts of its ranks in rank order."""
     paths = tuple(path for part in parts for path in part["path"].to_pylist())
     digest = hashlib.blake2b(digest_size=16)
     for name in ("image", "label"):
         for part in parts:
             digest.update(np.ascontiguousarray(part[name]).data)
-    return Delivered(paths, digest.hexdigest())
+    return DeliveredBatch(paths, digest.hexdigest())
 
 
-def prove_resume(dataset: Dataset, ledger: Ledger, stopped_at: int, to: Framework) -> Iterator[Proof]:
+def prove_resume(dataset: Dataset, ledger: DeliveryRecord, stopped_at: int, to: Framework) -> Iterator[Proof]:
     """Compare the interrupted epoch with an uninterrupted loader, and with the arithmetic of sample ids."""
     with Loader(dataset, to=to, rank=0, world_size=1) as whole:
         whole.set_epoch(ledger.epoch)
@@ -103,7 +103,7 @@ def prove_ranks(dataset: Dataset, epoch: int, to: Framework) -> Proof:
     )
 
 
-def _global_batch(dataset: Dataset, to: Framework, world_size: int, epoch: int, step: int) -> Delivered:
+def _global_batch(dataset: Dataset, to: Framework, world_size: int, epoch: int, step: int) -> DeliveredBatch:
     parts = []
     for rank in range(world_size):
         with Loader(dataset, to=to, rank=rank, world_size=world_size) as loader:

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 
-class Turn:
+class PicklableLock:
     """One thread at a time: `with turn: …`."""
 
     def __init__(self) -> None:
@@ -14,7 +14,7 @@ class Turn:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A new lock, that nobody holds."""
-        return Turn, ()
+        return PicklableLock, ()
 
     def __enter__(self) -> None:
         self._lock.acquire()

@@ -31,7 +31,7 @@ _MOST_NAMED, _MOST_SHOWN = 8, 2
 _made: Counter[str] = Counter()
 
 
-class Store(Protocol):
+class GroupStore(Protocol):
     """The key-value store of a process group: `torch.distributed.Store`."""
 
     def set(self, key: str, value: str) -> None:
@@ -52,10 +52,10 @@ class Members(NamedTuple):
 
     me: int
     ranks: Sequence[int]
-    store: Store
+    store: GroupStore
 
 
-class Said(Protocol):
+class RankStatement(Protocol):
     """What a rank says of its loader."""
 
     @property
@@ -90,7 +90,7 @@ class Agreement:
         members.store.set(self._key(members, members.me), f"{'!' if is_of_ranks else '?'}{wrong}")
         self._leave(members)
 
-    def agree(self, members: Members, said: Said) -> bool:
+    def agree(self, members: Members, said: RankStatement) -> bool:
         """Whether all ranks make the same; False if some did not say so in time. Then the next pass asks again, and does not wait.
 
         Raises PlanError on all ranks where they do not, with the difference, or where one could not be made; WrongError where the ranks that
@@ -174,7 +174,7 @@ class Agreement:
             left = members.store.add(key, 0)
 
 
-def _absent(store: Store, keys: dict[int, str]) -> list[int]:
+def _absent(store: GroupStore, keys: dict[int, str]) -> list[int]:
     """The ranks whose keys have no values: by halves, since on a thousand ranks one question for each would be a million."""
     if not keys or store.check([*keys.values()]):
         return []
@@ -186,14 +186,14 @@ def _absent(store: Store, keys: dict[int, str]) -> list[int]:
     ]
 
 
-def _values(store: Store, keys: list[str]) -> list[str]:
+def _values(store: GroupStore, keys: list[str]) -> list[str]:
     """The values of keys that have some, in one request where the store can do that."""
     has_many = getattr(store, "has_extended_api", bool)()
     found = store.multi_get(keys) if has_many and keys else map(store.get, keys)  # type: ignore[attr-defined]
     return [value.decode() for value in found]
 
 
-def _compared(members: Members, differing: dict[int, str], said: Said) -> tuple[str, bool]:
+def _compared(members: Members, differing: dict[int, str], said: RankStatement) -> tuple[str, bool]:
     """How the ranks of other digests differ from this one, in words, and whether one of them must not."""
     ranks_of: dict[str, list[int]] = {}
     for rank, digest in sorted(differing.items()):

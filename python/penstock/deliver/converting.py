@@ -31,7 +31,7 @@ class PerStep(list[Any]):
 
 
 @dataclass(frozen=True)
-class Ragged:
+class ConvertedRagged:
     """A ragged column whose values travel beside it, so that they are moved to the device and counted as used there as any column is.
 
     steps: of each step the key of its values, and for a list the offsets, for a nested tensor the least and the greatest length.
@@ -103,16 +103,16 @@ class Converting:
             made[f"{key}\0offsets"] = self.convert(offsets, Field("int64"))
             lengths = np.diff(offsets)  # known here, or torch would ask the device for them
             steps.append((key, (int(lengths.min()), int(lengths.max()))))
-        return {**made, name: Ragged(steps)}
+        return {**made, name: ConvertedRagged(steps)}
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item, in the consumer's thread."""
         columns = self._deliver.receive(columns)
-        if not any(isinstance(column, Ragged) for column in columns.values()):
+        if not any(isinstance(column, ConvertedRagged) for column in columns.values()):
             return columns
         made = {name: column for name, column in columns.items() if "\0" not in name}
         for name, column in made.items():
-            if isinstance(column, Ragged):
+            if isinstance(column, ConvertedRagged):
                 made[name] = _one_or_several([self._rows(columns, *step) for step in column.steps])
         return made
 

@@ -25,7 +25,7 @@ except ImportError:
 _NARROWED = {"int64": np.int32, "uint64": np.uint32}
 
 
-class Steps(list[Any]):
+class StepArrays(list[Any]):
     """The arrays of several steps, the last step first."""
 
     @property
@@ -72,7 +72,7 @@ class ToJax:
         return column
 
     def finish(self, columns: dict[str, Any], rows: int, take: Take | None = None) -> dict[str, Any]:
-        """All columns of an item on the device; as `Steps` where the item is several steps of so many rows."""
+        """All columns of an item on the device; as `StepArrays` where the item is several steps of so many rows."""
         return {
             name: self._moved(name, column, rows) if isinstance(column, np.ndarray) else column
             for name, column in columns.items()
@@ -81,7 +81,9 @@ class ToJax:
     def _moved(self, name: str, column: Any, rows: int) -> Any:
         if len(column) == rows:
             return self._array(name, column)
-        return Steps(self._array(name, column[first : first + rows]) for first in range(len(column) - rows, -1, -rows))
+        return StepArrays(
+            self._array(name, column[first : first + rows]) for first in range(len(column) - rows, -1, -rows)
+        )
 
     def _array(self, name: str, column: Any) -> Any:
         try:
@@ -103,7 +105,7 @@ class ToJax:
 
     def parts(self, column: Any, rows: int) -> Callable[[], Any]:
         """A function that returns the column's next `rows` rows at each call."""
-        return column.pop if isinstance(column, Steps) else parts_of(column, rows)
+        return column.pop if isinstance(column, StepArrays) else parts_of(column, rows)
 
 
 def _is_sharding(place: Any) -> bool:

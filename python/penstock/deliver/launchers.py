@@ -18,7 +18,7 @@ from penstock.core.messages import quoted
 _MOST_DIGITS = 10
 
 
-class Found(NamedTuple):
+class FoundRank(NamedTuple):
     """A rank, how many ranks there are, and who says so."""
 
     rank: int
@@ -36,7 +36,7 @@ class Launcher:
     local_rank: str
     local_size: str
 
-    def find(self) -> Found | None:
+    def find(self) -> FoundRank | None:
         """What it says; None where it did not start this process. PlanError for what is no rank."""
         if self.rank not in os.environ or self.world_size not in os.environ:
             return None
@@ -47,9 +47,9 @@ class Launcher:
         rank, world_size = map(int, texts)
         if rank >= world_size:
             raise PlanError(f"{said}: ranks are counted from 0; unset them, or pass rank and world_size")
-        return Found(rank, world_size, self.name)
+        return FoundRank(rank, world_size, self.name)
 
-    def said(self, found: Found) -> str:
+    def said(self, found: FoundRank) -> str:
         """The variables, as one would write them."""
         return f"{self.rank}={found.rank}, {self.world_size}={found.world_size}"
 
@@ -109,7 +109,7 @@ _STARTING = (
 )
 
 
-def find() -> Found | None:
+def find() -> FoundRank | None:
     """The rank of this process as its launcher says it, None where none did; PlanError where launchers contradict each other."""
     if "TORCHELASTIC_RUN_ID" in os.environ and (found := TORCHRUN.find()) is not None:
         return found._replace(origin="torchrun")
@@ -187,7 +187,7 @@ def _local() -> tuple[int, int] | None:
     return None if tasks else SLURM.here()
 
 
-def _goes_with(found: Found, task: Found) -> bool:
+def _goes_with(found: FoundRank, task: FoundRank) -> bool:
     """Whether a rank may be one of those that a task of SLURM started on its machine, or is that task itself."""
     if found.world_size % task.world_size:
         return False
@@ -206,7 +206,7 @@ def _is_shell() -> bool:
         return False
 
 
-def _contradiction(one: tuple[Launcher, Found], other: tuple[Launcher, Found]) -> PlanError:
+def _contradiction(one: tuple[Launcher, FoundRank], other: tuple[Launcher, FoundRank]) -> PlanError:
     return PlanError(
         f"{one[0].said(one[1])} and {other[0].said(other[1])} in the environment contradict each other: this process is either rank "
         f"{one[1].rank} of {one[1].world_size} or rank {other[1].rank} of {other[1].world_size}; unset what is left over from another "

@@ -13,8 +13,8 @@ from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.core.warnings import warn
 from penstock.deliver import launchers
-from penstock.deliver.agreement import Agreement, Members, Said, Store, WrongError
-from penstock.deliver.launchers import Found
+from penstock.deliver.agreement import Agreement, GroupStore, Members, RankStatement, WrongError
+from penstock.deliver.launchers import FoundRank
 from penstock.deliver.mesh import MeshShare, check_mesh, share_in
 
 _GROUP = "the process group"
@@ -25,12 +25,12 @@ _SHARING = (
 )
 
 
-class Group(NamedTuple):
+class ProcessGroup(NamedTuple):
     """A process group: the rank of this process in it, its size and its store."""
 
     rank: int
     world_size: int
-    store: Store | None
+    store: GroupStore | None
 
 
 def _nobody() -> None:
@@ -78,23 +78,23 @@ class Ranks:
         """The current rank and world size; PlanError if the arguments contradict the process group."""
         return self.place()[:2]
 
-    def place(self) -> Found:
+    def place(self) -> FoundRank:
         """The same, and who says so."""
         if (share := self._mesh_share) is not None:
-            return Found(share.rank, share.world_size, share.shown)
+            return FoundRank(share.rank, share.world_size, share.shown)
         if self.rank is None and self.process_group is None and (found := self.framework()) is not None:
-            return Found(*found, "JAX")
+            return FoundRank(*found, "JAX")
         group = self._group()
         if self.rank is None or self.world_size is None:
             if group is not None:
-                return Found(group.rank, group.world_size, _GROUP)
-            return launchers.find() or Found(0, 1, "; ".join(launchers.notes()))
+                return FoundRank(group.rank, group.world_size, _GROUP)
+            return launchers.find() or FoundRank(0, 1, "; ".join(launchers.notes()))
         if group is not None and (self.rank, self.world_size) != group[:2]:
             wrong = f"rank {group.rank} of the {group.world_size} in the process group was given {self._given}"
             if (members := self._members()) is not None:
                 self._report(members, wrong, is_of_ranks=True)
             raise self._contradiction(wrong)
-        return Found(self.rank, self.world_size, "")
+        return FoundRank(self.rank, self.world_size, "")
 
     def fail(self, error: Exception) -> None:
         """Tell the other ranks that this one has no loader, and why."""
@@ -107,7 +107,7 @@ class Ranks:
         except RuntimeError as error:
             _warn_of_store(error)
 
-    def announce(self, said: Callable[[], Said]) -> None:
+    def announce(self, said: Callable[[], RankStatement]) -> None:
         """Tell the other ranks what this one will do, if there is a process group yet."""
         if (members := self._members()) is not None:
             try:
@@ -115,7 +115,7 @@ class Ranks:
             except RuntimeError as error:
                 _warn_of_store(error)
 
-    def agree(self, said: Callable[[], Said]) -> bool:
+    def agree(self, said: Callable[[], RankStatement]) -> bool:
         """Whether there is nothing more to compare: PlanError if the ranks of the process group do not do the same."""
         members = self._members()
         self._warn_of_peers()
@@ -142,7 +142,7 @@ class Ranks:
                 f"the same batch, pass mesh=mesh and data_dims=…, the dimensions along which batches differ"
             )
 
-    def watch(self, began: Found) -> Callable[[], None]:
+    def watch(self, began: FoundRank) -> Callable[[], None]:
         """A function to call before each batch of a pass: PlanError if there is another process group now, in which ranks get other rows."""
         if began.origin != _GROUP or self.process_group is not None:
             return _nobody
@@ -186,11 +186,11 @@ class Ranks:
             return None
         return Members(group.rank, range(group.world_size) if share is None else share.members, group.store)
 
-    def _group(self) -> Group | None:
+    def _group(self) -> ProcessGroup | None:
         if "torch.distributed" not in sys.modules and self.process_group is None:
             return None
         found = importlib.import_module("penstock.deliver.torch").distributed_group(self.process_group)
-        return None if found is None else Group(*found)
+        return None if found is None else ProcessGroup(*found)
 
     def _contradiction(self, wrong: str) -> PlanError:
         given = "" if self.rank is None else f"({self._given})"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.picked_rows import RowNumbers
 from penstock.core.files.cache_dirs import cache_folder
 from penstock.derived.entries import load_checked, write_checked
 from penstock.derived.lock import one_maker
@@ -20,7 +20,7 @@ _MAGIC = b"PSTKCH01"
 _HEADER = struct.Struct("<qqq")
 
 
-def kept_choices(keys: Sequence[str], make: Callable[[], Sequence[Picked]]) -> list[Picked]:
+def kept_choices(keys: Sequence[str], make: Callable[[], Sequence[RowNumbers]]) -> list[RowNumbers]:
     """What `make` picks, one for each key: out of the cache, or made by one process while the others wait. Without a cache, made."""
     folder = cache_folder(_FOLDER)
     if folder is None:
@@ -37,13 +37,13 @@ def kept_choices(keys: Sequence[str], make: Callable[[], Sequence[Picked]]) -> l
     return made
 
 
-def _load_all(paths: Sequence[str]) -> list[Picked]:
+def _load_all(paths: Sequence[str]) -> list[RowNumbers]:
     """All of them, or none where one is missing or damaged."""
     found = [one for one in map(_load, paths) if one is not None]
     return found if len(found) == len(paths) else []
 
 
-def _store(path: str, picked: Picked) -> None:
+def _store(path: str, picked: RowNumbers) -> None:
     """Without room or permission nothing is stored, and the data is looked at again next time."""
     numbers = picked.numbers
     if picked.ascends and picked.rows < 8 * numbers.nbytes:
@@ -55,7 +55,7 @@ def _store(path: str, picked: Picked) -> None:
     write_checked(path, _MAGIC, _HEADER.pack(len(picked), picked.rows, width), content.tobytes())
 
 
-def _load(path: str) -> Picked | None:
+def _load(path: str) -> RowNumbers | None:
     found = load_checked(path, _MAGIC, _HEADER)
     if found is None:
         return None
@@ -69,4 +69,4 @@ def _load(path: str) -> Picked | None:
     else:
         return None
     is_possible = len(numbers) == count and (not count or (int(numbers.min()) >= 0 and int(numbers.max()) < rows))
-    return Picked(numbers, rows) if is_possible else None
+    return RowNumbers(numbers, rows) if is_possible else None

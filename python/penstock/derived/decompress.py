@@ -64,7 +64,7 @@ def unpack_files(shards: Shards, packing: Ids, files: DerivedFiles, keys: list[s
         if native.size:
             sizes[native] = _unpack_natively(shards.take(native), packing[native], _at(targets, native), options, room)
         if others.size:
-            rest = _Room(room - int(sizes.sum()))
+            rest = _RoomLeft(room - int(sizes.sum()))
             sizes[others] = _unpack_by_codecs(shards.take(others), packing[others], _at(targets, others), options, rest)
     make_room(folder)
     return sizes.tolist()
@@ -93,7 +93,7 @@ def _unpack_natively(shards: Shards, packing: Ids, targets: list[str], options: 
     )
 
 
-class _Room:
+class _RoomLeft:
     """The bytes that all files together may still take, and the compressed bytes that are done."""
 
     def __init__(self, free: int) -> None:
@@ -117,17 +117,17 @@ class _Room:
             raise KeyboardInterrupt
 
 
-def _unpack_by_codecs(shards: Shards, packing: Ids, targets: list[str], options: Options, room: _Room) -> list[int]:
+def _unpack_by_codecs(shards: Shards, packing: Ids, targets: list[str], options: Options, room: _RoomLeft) -> list[int]:
     columns = shards.paths.to_pylist(), shards.sizes.tolist(), packing.tolist(), targets
 
-    def run(work: _Room) -> list[int]:
+    def run(work: _RoomLeft) -> list[int]:
         with ThreadPoolExecutor(min(usable_cpus(), len(targets)), thread_name_prefix="penstock-unpack") as threads:
             return list(threads.map(partial(_unpack, options, work), *columns))
 
     return watched(room, run, options.progress, int(shards.sizes.sum()))
 
 
-def _unpack(options: Options, room: _Room, path: str, size: int, packing: int, target: str) -> int:
+def _unpack(options: Options, room: _RoomLeft, path: str, size: int, packing: int, target: str) -> int:
     """Decompress one file by way of a scratch file; returns its size."""
     most = min(max(options.limits.ratio * size, 1 << 20), options.limits.unpacked_bytes)
     read = total = 0

@@ -37,7 +37,7 @@ _STREAMS = {"zstd": "zstd", "gz": "gzip", "bz2": "bz2", "br": "brotli"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Packing:
+class ShardCompression:
     """How one shard is compressed.
 
     unpack: yields its pieces. name: the method, part of the decompressed file's identity. unpacked_bytes: its decompressed size; None if
@@ -78,7 +78,9 @@ def _unpack_snappy(packed: Bytes, limits: Limits) -> Iterator[bytes]:
     yield pa.decompress(packed, decompressed_size=size, codec="snappy", asbytes=True)
 
 
-def unpack_shards(shards: Shards, packing: Mapping[int, Packing], read: ByteRanges, options: Options) -> Shards | None:
+def unpack_shards(
+    shards: Shards, packing: Mapping[int, ShardCompression], read: ByteRanges, options: Options
+) -> Shards | None:
     """The files to read, those of packed shards in the cache; None if no shard is packed.
 
     Raises DataError with the shard that is damaged or exceeds the limits, StorageError without room.
@@ -138,7 +140,9 @@ def _check_stated(shards: Shards, shard: int, stated: int | None, limits: Limits
         raise DataError(f"{shards.path(shard)}: {why}")
 
 
-def _unpack_to(scratch: str, shards: Shards, shard: int, packing: Packing, read: ByteRanges, options: Options) -> None:
+def _unpack_to(
+    scratch: str, shards: Shards, shard: int, packing: ShardCompression, read: ByteRanges, options: Options
+) -> None:
     """Writes the unpacked shard."""
     where, stated = shards.path(shard), packing.unpacked_bytes
     packed = read_whole(shards, shard, read)
@@ -165,7 +169,7 @@ def _unpack_to(scratch: str, shards: Shards, shard: int, packing: Packing, read:
     _check_hashes(where, hashes, packing.unpacked_hashes)
 
 
-def _pieces(where: str, packed: Bytes, packing: Packing, limits: Limits) -> Iterator[bytes]:
+def _pieces(where: str, packed: Bytes, packing: ShardCompression, limits: Limits) -> Iterator[bytes]:
     """The decompressed bytes; DataError for damaged data."""
     try:
         yield from packing.unpack(packed, limits)

@@ -31,7 +31,7 @@ _OURS = uuid.uuid4().hex
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class IndexedFile:
     """One file's index.
 
     length: int64, bytes of each record with its frame; records lie without gaps from byte `start` on. packing: 0 for a plain file, else the
@@ -75,7 +75,7 @@ def part_key(kind: str, version: int, shards: Shards, shard: int) -> str:
     return found or entry_key(f"{kind} {_OURS}", version, shards.path(shard), int(shards.sizes[shard]), 0)
 
 
-def load_entry(folder: str | None, key: str) -> Entry | None:
+def load_entry(folder: str | None, key: str) -> IndexedFile | None:
     """The entry; None if it is missing or damaged."""
     found = None if folder is None else load_checked(os.path.join(folder, key + ".index"), _MAGIC, _HEADER)
     if found is None:
@@ -85,10 +85,10 @@ def load_entry(folder: str | None, key: str) -> Entry | None:
         return None
     length = np.frombuffer(lengths, dtype=f"<u{width}").astype(np.int64)
     is_possible = start >= 0 and unpacked_bytes >= -1 and not (length.size and int(length.min()) < 0)
-    return Entry(length, start, packing, unpacked_bytes) if is_possible else None
+    return IndexedFile(length, start, packing, unpacked_bytes) if is_possible else None
 
 
-def store_entry(folder: str | None, key: str, entry: Entry) -> None:
+def store_entry(folder: str | None, key: str, entry: IndexedFile) -> None:
     """Store an entry. Without room or permission it is not stored, and the file is indexed again next time."""
     if folder is None:
         return

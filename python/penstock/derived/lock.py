@@ -38,7 +38,7 @@ def one_maker(folder: str, names: Iterable[str]) -> Iterator[None]:
     with contextlib.ExitStack() as left:
         with contextlib.suppress(OSError):  # a read-only folder; writing there raises a clear error
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            if (handle := _Wait(path).lock()) is not None:
+            if (handle := _LockWait(path).lock()) is not None:
                 left.callback(unlock, handle)
                 left.callback(_unlink, path)
                 left.enter_context(_alive(handle))
@@ -70,7 +70,7 @@ def _alive(handle: int) -> Iterator[None]:
         thread.join()
 
 
-class _Wait:
+class _LockWait:
     """Waiting for a lock: for whom, since when, and when they last gave a sign of life."""
 
     def __init__(self, path: str) -> None:

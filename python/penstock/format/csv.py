@@ -62,7 +62,7 @@ _OPTIONS = {
 
 
 @dataclass(frozen=True)
-class Dialect:
+class CsvDialect:
     """How fields stand in a record."""
 
     delimiter: str
@@ -83,7 +83,7 @@ class CsvRecords:
     manifest: Manifest
     columns: tuple[TableColumn, ...]
     names: list[str]
-    dialect: Dialect
+    dialect: CsvDialect
     types: dict[str, pa.DataType] = field(repr=False)
     access: Access = Access.RECORDS
 
@@ -196,7 +196,7 @@ def has_long(records: Spans) -> bool:
     return len(records) > 0 and int(records.length.max()) > _LONGEST_NUMBER
 
 
-def long_columns(data: pa.Buffer, names: Sequence[str], dialect: Dialect) -> set[str]:
+def long_columns(data: pa.Buffer, names: Sequence[str], dialect: CsvDialect) -> set[str]:
     """The columns that have a field which is too long for a number; none if the records are no table."""
     text = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary()), check_utf8=False)
     try:
@@ -214,7 +214,7 @@ def shortened(error: Exception) -> str:
 
 
 def read_table(
-    data: pa.Buffer, names: Sequence[str], dialect: Dialect, convert: arrow_csv.ConvertOptions | None = None
+    data: pa.Buffer, names: Sequence[str], dialect: CsvDialect, convert: arrow_csv.ConvertOptions | None = None
 ) -> pa.Table:
     """Records without a header as a table; ArrowInvalid for what is no such table."""
     block = min(len(data) + 1, (1 << 31) - 1)
@@ -251,7 +251,7 @@ def open_csv(shards: Shards, read: ByteRanges, options: Options) -> CsvRecords:
     return CsvRecords(manifest, columns, names, dialect, types)
 
 
-def _missing(records: Spans, types: dict[str, pa.DataType], dialect: Dialect) -> set[str]:
+def _missing(records: Spans, types: dict[str, pa.DataType], dialect: CsvDialect) -> set[str]:
     """The columns of numbers that have a null in the first records; text has none."""
     numbers = {name: kind for name, kind in types.items() if not is_text(kind)}
     if not numbers:
@@ -266,15 +266,15 @@ def _is_number(column: TableColumn) -> bool:
     return column.field.dtype not in ("string", "bytes")
 
 
-def _dialect(shards: Shards, options: Options) -> Dialect:
+def _dialect(shards: Shards, options: Options) -> CsvDialect:
     own = options.own
     delimiter = own.get("delimiter", "\t" if ".tsv" in shards.path(0).lower() else ",")
     if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
         raise PlanError(f"read: delimiter={delimiter!r}: it is one ASCII character, and no quote or line end")
-    return Dialect(delimiter, bool(own.get("header", True)), bool(own.get("quotes", True)))
+    return CsvDialect(delimiter, bool(own.get("header", True)), bool(own.get("quotes", True)))
 
 
-def _names(manifest: Manifest, read: ByteRanges, records: Spans, options: Options, dialect: Dialect) -> list[str]:
+def _names(manifest: Manifest, read: ByteRanges, records: Spans, options: Options, dialect: CsvDialect) -> list[str]:
     """The columns' names, checked against every file's header."""
     first = int(manifest.shard_of(np.zeros(1, dtype=np.int64))[0])
     if not dialect.header:
@@ -312,7 +312,7 @@ def _check_excel_note(header: bytes, where: str) -> None:
         )
 
 
-def _warn_of_one_name(name: str, record: list[str], dialect: Dialect, where: str) -> None:
+def _warn_of_one_name(name: str, record: list[str], dialect: CsvDialect, where: str) -> None:
     """A warning where header and first record hold another delimiter equally often."""
     for other in _DELIMITERS.replace(dialect.delimiter, ""):
         if 0 < name.count(other) == "".join(record).count(other):
@@ -337,7 +337,7 @@ def _headers(manifest: Manifest, read: ByteRanges) -> dict[int, bytes]:
     return {shard: found[number] for number, shard in enumerate(shards.tolist())}
 
 
-def _fields(record: bytes, dialect: Dialect, where: str) -> list[str]:
+def _fields(record: bytes, dialect: CsvDialect, where: str) -> list[str]:
     text = record.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if dialect.quotes else csv.QUOTE_NONE
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
@@ -347,7 +347,7 @@ def _fields(record: bytes, dialect: Dialect, where: str) -> list[str]:
         raise DataError(f"{where}: {text[:40]!r} is no record of CSV ({error}); repair the file") from None
 
 
-def _types(manifest: Manifest, records: Spans, names: list[str], dialect: Dialect) -> dict[str, pa.DataType]:
+def _types(manifest: Manifest, records: Spans, names: list[str], dialect: CsvDialect) -> dict[str, pa.DataType]:
     """Numbers and booleans as the first records have them; everything else is text."""
     long = long_columns(joined(records), names, dialect) if has_long(records) else set()
     convert = arrow_csv.ConvertOptions(null_values=_NULLS, column_types=dict.fromkeys(long, pa.string()))
@@ -393,7 +393,7 @@ class WholeNumbers:
             )
 
 
-def _whole_numbers(records: Spans, types: dict[str, pa.DataType], dialect: Dialect) -> dict[str, WholeNumbers]:
+def _whole_numbers(records: Spans, types: dict[str, pa.DataType], dialect: CsvDialect) -> dict[str, WholeNumbers]:
     """The columns of nothing but whole numbers, by name."""
     names = [name for name, kind in types.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
     if not names:
@@ -424,7 +424,7 @@ def _whole(texts: pa.ChunkedArray, kind: pa.DataType) -> WholeNumbers | None:
     )
 
 
-def _first_odd(manifest: Manifest, records: Spans, names: list[str], dialect: Dialect) -> str:
+def _first_odd(manifest: Manifest, records: Spans, names: list[str], dialect: CsvDialect) -> str:
     """The place of the first record that has another number of fields."""
     for row in range(len(records)):
         try:

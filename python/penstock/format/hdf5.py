@@ -24,7 +24,7 @@ from penstock.core.installing import pip_install
 from penstock.core.lru import Lru
 from penstock.core.verbs.options import Options
 from penstock.derived.downloads import copies_of, naming
-from penstock.format.hdf5_chunks import Blocks
+from penstock.format.hdf5_chunks import BlockedDataset
 from penstock.source.arrays.sliced import (
     ArrayColumn,
     ArrayFacts,
@@ -57,7 +57,7 @@ _INSTEAD = (
 def open_hdf5(shards: Shards, read: ByteRanges, options: Options) -> SlicedArrays | PlacedColumns:
     """Opens files; every one must hold the chosen datasets, with the dtypes and row shapes of the first."""
     copies = copies_of(shards, read, options)
-    files = Files(copies, read)
+    files = Hdf5Files(copies, read)
     try:
         with naming(shards, copies.paths.to_pylist()):
             source = _opened(files, options)
@@ -66,7 +66,7 @@ def open_hdf5(shards: Shards, read: ByteRanges, options: Options) -> SlicedArray
         files.close()  # what is mapped needs it no more, and what failed must not keep others from writing
 
 
-def _opened(files: Files, options: Options) -> SlicedArrays | PlacedColumns:
+def _opened(files: Hdf5Files, options: Options) -> SlicedArrays | PlacedColumns:
     shards, (arrays, paths) = files.shards, _looked_at(files, 0, options)
     columns = choose_arrays(arrays, options, shards.path(0))
     names = {column.array: paths[column.array] for column in columns.values()}
@@ -86,7 +86,9 @@ def _opened(files: Files, options: Options) -> SlicedArrays | PlacedColumns:
     return SlicedArrays(manifest, columns, size, partial(_rows_of, files, names))
 
 
-def _rows_of(files: Files, names: Mapping[str, str], shard: int, name: str, start: int, count: int) -> npt.NDArray[Any]:
+def _rows_of(
+    files: Hdf5Files, names: Mapping[str, str], shard: int, name: str, start: int, count: int
+) -> npt.NDArray[Any]:
     return files.rows(shard, names[name], start, count)
 
 
@@ -101,32 +103,32 @@ def _check_shard(
 
 
 @dataclass(frozen=True, eq=False)
-class _File:
+class _Hdf5File:
     """An open file, and its datasets that were read; h5py takes longer to find one than to read a block of it."""
 
     file: Any
-    datasets: dict[str, Blocks] = field(default_factory=dict)
+    datasets: dict[str, BlockedDataset] = field(default_factory=dict)
 
 
-class Files:
+class Hdf5Files:
     """Files that are opened when they are needed; the last few stay open. h5py does one thing at a time, and so does this."""
 
     def __init__(self, shards: Shards, read: ByteRanges) -> None:
         self.shards, self.read = shards, read
-        self._open: Lru[int, _File] = Lru(_OPEN_FILES, evicted=lambda opened: opened.file.close())
+        self._open: Lru[int, _Hdf5File] = Lru(_OPEN_FILES, evicted=lambda opened: opened.file.close())
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens them itself."""
-        return Files, (self.shards, self.read)
+        return Hdf5Files, (self.shards, self.read)
 
     def file(self, shard: int) -> Any:
         """The open file; DataError for one that h5py cannot open, or that was changed."""
         return self._file(shard).file
 
-    def _file(self, shard: int) -> _File:
+    def _file(self, shard: int) -> _Hdf5File:
         found = self._open.get(shard)
-        return self._open.put(shard, _File(self._opened(shard))) if found is None else found
+        return self._open.put(shard, _Hdf5File(self._opened(shard))) if found is None else found
 
     def _opened(self, shard: int) -> Any:
         path = self.shards.path(shard)
@@ -164,7 +166,7 @@ class Files:
         with self._lock:
             datasets = self._file(shard).datasets
             if path not in datasets:
-                datasets[path] = Blocks(self.dataset(shard, path))
+                datasets[path] = BlockedDataset(self.dataset(shard, path))
             blocks = datasets[path]
             unpack = blocks.take(first, first + count)
         return unpack()
@@ -214,7 +216,7 @@ def _told(group: Any, name: str, link: Any) -> str:
     return f"{place} leads to {link.path!r}{outside}; {_INSTEAD}"
 
 
-def _looked_at(files: Files, shard: int, options: Options) -> tuple[dict[str, ArrayFacts], dict[str, str]]:
+def _looked_at(files: Hdf5Files, shard: int, options: Options) -> tuple[dict[str, ArrayFacts], dict[str, str]]:
     """The datasets of a file below `keys` by dotted name, and their paths; DataError for links that are among the asked columns, or no columns are asked for."""
     h5py = _h5py()
     keys = options.own.get("keys") or [""]
@@ -285,7 +287,7 @@ def _facts(dataset: Any) -> ArrayFacts:
 
 
 def _placed(
-    files: Files, columns: Mapping[str, ArrayColumn], names: Mapping[str, str], facts: Mapping[str, ArrayFacts]
+    files: Hdf5Files, columns: Mapping[str, ArrayColumn], names: Mapping[str, str], facts: Mapping[str, ArrayFacts]
 ) -> dict[str, PlacedColumn] | None:
     """Where the columns lie, if all are numbers in one piece in all files."""
     shards = files.shards

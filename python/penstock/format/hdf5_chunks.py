@@ -31,7 +31,7 @@ _DEFLATE_RATIO = 1_032
 _HARMLESS_BYTES = 256 << 20
 
 
-class Blocks:
+class BlockedDataset:
     """A dataset, read by blocks of rows. libhdf5 does one thing at a time: `take` is for one thread at a time, what it returns for any."""
 
     def __init__(self, dataset: Any) -> None:

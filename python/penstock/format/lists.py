@@ -25,7 +25,7 @@ from penstock.core.files.byte_ranges import ByteRanges, read_range, read_ranges
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Column, Options
 from penstock.format.json.lines import open_jsonl
-from penstock.format.media.classes import Classes, classes_of
+from penstock.format.media.classes import FileClasses, classes_of
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.selection import Selection, no_column
@@ -110,7 +110,7 @@ def open_manifest(shards: Shards, read: ByteRanges, options: Options) -> ListedF
     return ListedFiles(manifest, spec, features, said, read_ranges, *numbered)
 
 
-def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where: str) -> tuple[Classes, list[str]]:
+def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where: str) -> tuple[FileClasses, list[str]]:
     """The classes that the files' folders name, and the names that the label is to have; none unless someone asks for them."""
     given = options.own.get("classes")
     wanted = Selection(options.columns).columns(["label"])
@@ -118,9 +118,9 @@ def _by_folder(files: Shards, said: Mapping[str, Field], options: Options, where
     if set(asked) & set(said):
         if given is not None:
             raise PlanError(f"{where}: its lines say the label, which classes= cannot number; leave classes away")
-        return Classes(), []
+        return FileClasses(), []
     if given is None and (options.columns is None or not asked):
-        return Classes(), []
+        return FileClasses(), []
     classes = classes_of(files, given)
     return classes, [] if classes.labels is None else asked
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from penstock.core.columns.spec import Columns, Spec
 from penstock.core.errors import DataError, PlanError, ProcessError
-from penstock.core.picklable_lock import Turn
+from penstock.core.picklable_lock import PicklableLock
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, Resuming
 
@@ -92,7 +92,7 @@ class Draw:
         self._items = self._make(self._position)
 
 
-class Drawing(Protocol):
+class AscendingRows(Protocol):
     """Rows by number, ascending. Used by one thread at a time."""
 
     @property
@@ -120,7 +120,7 @@ class Stream:
 
     manifest: Manifest
     spec: Spec
-    draw: Drawing = field(repr=False)
+    draw: AscendingRows = field(repr=False)
     stack: Callable[[Any], Columns] = field(repr=False)
     first: Any = field(repr=False)
     rows_together: int
@@ -131,7 +131,7 @@ class Stream:
     comes_once: bool = False
     block_rows: int = STREAM_ROWS
     access: Access = Access.FORWARD
-    _turn: Turn = field(default_factory=Turn, repr=False)
+    _turn: PicklableLock = field(default_factory=PicklableLock, repr=False)
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows), fewer where the one after them cannot be drawn; DataError where the stream is shorter or longer than it should be."""

@@ -41,7 +41,7 @@ _WHAT = "pass a dict of columns, a list of dicts, a pyarrow.Table, or a pandas o
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class HeldColumn:
     """A column: contiguous NumPy values, native and with rows first (bfloat16 as uint16), or Arrow values; and what they are."""
 
     values: Any
@@ -109,7 +109,7 @@ def _of_rows(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 # One column
 
 
-def hold(name: str, column: Any, nulls: Nulls = "error") -> Held:
+def hold(name: str, column: Any, nulls: Nulls = "error") -> HeldColumn:
     """A column as batches can be gathered from; PlanError for what cannot be held, with the reason."""
     try:
         plain = _plain(name, column)
@@ -119,7 +119,7 @@ def hold(name: str, column: Any, nulls: Nulls = "error") -> Held:
         raise PlanError(
             f"from_arrays: column {quoted(name)} cannot be held as an array: {error}; convert it first"
         ) from None
-    if isinstance(plain, Held):
+    if isinstance(plain, HeldColumn):
         return plain
     what = "nulls"
     if isinstance(plain, np.ndarray) and plain.ndim and (np.ma.is_masked(plain) or _has_missing_times(plain)):
@@ -153,7 +153,7 @@ def _arrow_of_masked(array: npt.NDArray[Any], null: pa.Array | None = None) -> p
     return made
 
 
-def _plain(name: str, column: Any) -> npt.NDArray[Any] | pa.Array | Held:
+def _plain(name: str, column: Any) -> npt.NDArray[Any] | pa.Array | HeldColumn:
     """The column as a NumPy array, or as an Arrow array where it holds no numbers; as it is held where NumPy has no such dtype."""
     if isinstance(column, pa.ChunkedArray):
         return one_array(_without_views(column))
@@ -219,14 +219,14 @@ def _ragged(rows: list[Any]) -> pa.Array:
     return ragged_column(arrays, np.result_type(*full), full[0].shape[1:])
 
 
-def _torch_values(tensor: Any) -> npt.NDArray[Any] | Held:
+def _torch_values(tensor: Any) -> npt.NDArray[Any] | HeldColumn:
     if str(tensor.dtype) != "torch.bfloat16" or tensor.requires_grad:
         return np.asarray(tensor)
     bits = tensor.contiguous().view(sys.modules["torch"].int16).numpy()
-    return Held(bits.view(np.uint16), Field("bfloat16", bits.shape[1:]))
+    return HeldColumn(bits.view(np.uint16), Field("bfloat16", bits.shape[1:]))
 
 
-def _pandas_series(name: str, series: Any) -> npt.NDArray[Any] | pa.Array | Held:
+def _pandas_series(name: str, series: Any) -> npt.NDArray[Any] | pa.Array | HeldColumn:
     kind = getattr(series, "dtype", None)
     if not isinstance(kind, np.dtype):  # pandas' own types: categories, text, nullable numbers, times of a zone
         array = pa.array(series, from_pandas=True)
@@ -244,22 +244,22 @@ def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([part.dictionary_decode() for part in parts], kind)
 
 
-def _hold_numpy(name: str, array: npt.NDArray[Any]) -> Held:
+def _hold_numpy(name: str, array: npt.NDArray[Any]) -> HeldColumn:
     if array.ndim == 0:
         raise PlanError(f"from_arrays: column {quoted(name)} is a single value; every column needs one entry a row")
     if array.dtype.name == "bfloat16":
-        return Held(np.ascontiguousarray(array).view(np.uint16), Field("bfloat16", array.shape[1:]))
+        return HeldColumn(np.ascontiguousarray(array).view(np.uint16), Field("bfloat16", array.shape[1:]))
     if array.dtype.kind in "mM":
         return _hold_times(array)
     if array.dtype.kind not in "biufc":
         raise PlanError(f"from_arrays: column {quoted(name)} has dtype {array.dtype}; convert it to numbers first")
     native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-    return Held(native, Field(native.dtype.name, native.shape[1:]))
+    return HeldColumn(native, Field(native.dtype.name, native.shape[1:]))
 
 
-def _hold_times(array: npt.NDArray[Any]) -> Held:
+def _hold_times(array: npt.NDArray[Any]) -> HeldColumn:
     native = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-    return Held(native.view(np.int64), Field("int64", native.shape[1:]))
+    return HeldColumn(native.view(np.int64), Field("int64", native.shape[1:]))
 
 
 def _written_out(column: pa.Array) -> pa.Array:
@@ -269,7 +269,7 @@ def _written_out(column: pa.Array) -> pa.Array:
     return pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column
 
 
-def _hold_arrow(name: str, column: pa.Array, *, has_nulls: bool) -> Held:
+def _hold_arrow(name: str, column: pa.Array, *, has_nulls: bool) -> HeldColumn:
     try:
         field = replace(field_of_type(column.type), nullable=has_nulls)
         values = column_of(column, TableColumn(name, (name,), field))
@@ -281,7 +281,7 @@ def _hold_arrow(name: str, column: pa.Array, *, has_nulls: bool) -> Held:
         assert isinstance(values, pa.Array)
         numbers, valid = numbers_of(values, field)
         values = _arrow_of_masked(np.ma.masked_array(numbers, ~valid), values.is_null())
-    return Held(_own(values) if isinstance(values, pa.Array) else np.ascontiguousarray(values), field)
+    return HeldColumn(_own(values) if isinstance(values, pa.Array) else np.ascontiguousarray(values), field)
 
 
 def _own(column: pa.Array) -> pa.Array:

@@ -20,7 +20,7 @@ from penstock.core.columns.spec import Columns, Ids, Spans, Spec
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.functions.global_generators import Seed, SeededCalls, draw_key
 from penstock.core.functions.held_generators import HeldGenerators
-from penstock.core.picklable_lock import Turn
+from penstock.core.picklable_lock import PicklableLock
 from penstock.core.verbs.options import Asked
 from penstock.inputs.items import Items, learn_columns, learn_items, rows_together
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
@@ -46,7 +46,7 @@ class Objects:
     calls: SeededCalls = field(repr=False)
     held: HeldGenerators = field(repr=False)
     access: Access = Access.MEMORY
-    _turn: Turn = field(default_factory=Turn, repr=False)
+    _turn: PicklableLock = field(default_factory=PicklableLock, repr=False)
 
     @property
     def spec(self) -> Spec:

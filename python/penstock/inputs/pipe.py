@@ -44,7 +44,7 @@ _MADE_WITHIN_S = 60.0
 _FIRST_RECORDS = 100
 
 
-class Pieces:
+class PipePass:
     """One pass through a pipe: its records, some at a time. For one thread."""
 
     def __init__(self, path: str, kind: str, record_bytes: int) -> None:
@@ -175,7 +175,7 @@ class Passes:
     def __init__(self, path: str, kind: str, record_bytes: int) -> None:
         self._path, self._kind, self._limit = path, kind, record_bytes
         self._number = 0
-        self._pieces = Pieces(path.replace(EPOCH, "0"), kind, record_bytes)
+        self._pieces = PipePass(path.replace(EPOCH, "0"), kind, record_bytes)
         self.first = self._pieces.look(_FIRST_RECORDS)
 
     def take(self, first: int, rows: int) -> Spans:
@@ -195,7 +195,7 @@ class Passes:
         self._number += 1
         path = self._path.replace(EPOCH, str(self._number))
         wait_until_made(path)
-        self._pieces = Pieces(path, self._kind, self._limit)
+        self._pieces = PipePass(path, self._kind, self._limit)
 
     @property
     def position(self) -> int:

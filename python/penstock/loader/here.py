@@ -13,7 +13,7 @@ from penstock.core.files.traffic import Traffic, sum_of
 from penstock.deliver import Deliver
 from penstock.loader.item_source import LanePlaces
 from penstock.loader.options import LoaderOptions
-from penstock.loader.share import Share
+from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
 from penstock.observe.stats import all_meters, all_tuning, no_stats, run_stats
 from penstock.observe.store import store_figures
@@ -39,7 +39,7 @@ class Here:
                            the consumer's position; if that is elsewhere, this run stops and another begins there
     """
 
-    _share: Share  # since `begin`
+    _share: RankShare  # since `begin`
 
     def __init__(self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples) -> None:
         self._options, self._deliver, self._bad_samples = options, deliver, bad_samples
@@ -56,7 +56,7 @@ class Here:
         self._last_stats = no_stats()
         self._traffic: Traffic | None = None
 
-    def begin(self, share: Share) -> None:
+    def begin(self, share: RankShare) -> None:
         """See `ItemSource`; nothing may run of another share."""
         self._one_by_one, self._leave = False, None
         if self._finalizer is not None:

@@ -14,12 +14,12 @@ import numpy as np
 from penstock.core.errors import ProcessError
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
-from penstock.loader.child.messages import Begin, Column, Made
+from penstock.loader.child.messages import BeginItems, MadeItem, SentColumn
 from penstock.loader.child.process import Child
 from penstock.loader.child.sent import Setup, check_sendable
 from penstock.loader.item_source import LanePlaces
 from penstock.loader.options import LoaderOptions
-from penstock.loader.share import Share
+from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
 from penstock.observe.stats import no_stats
 from penstock.order.steps.cursor import Position
@@ -34,7 +34,7 @@ class InChild:
     thread of its own, which would wait for a training loop that holds the interpreter.
     """
 
-    _share: Share  # since `begin`
+    _share: RankShare  # since `begin`
 
     def __init__(
         self, dataset: Dataset, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, *, with_ids: bool
@@ -50,7 +50,7 @@ class InChild:
         self._known: dict[Position, LanePlaces] = {}  # where lanes stand at steps that were made
         self._pinned = Slots(new_memory=deliver.new_memory) if deliver.copies else None
 
-    def begin(self, share: Share) -> None:
+    def begin(self, share: RankShare) -> None:
         """See `ItemSource`; PlanError if the dataset cannot be sent to another process."""
         if not self._is_checked:
             check_sendable(self._dataset)
@@ -107,7 +107,7 @@ class InChild:
         self._expected = here
         self._until = math.inf if self._options.epochs is None else max(self._options.epochs, here.epoch + 1)
         self._child.begin(
-            Begin(
+            BeginItems(
                 number=self._streams,
                 position=here,
                 places=lanes.places(here) if lanes else {},
@@ -122,7 +122,7 @@ class InChild:
         options = {**self._options.sent, "with_ids": self._with_ids}
         return Setup(dataset=self._dataset, options=options, log_level=level)
 
-    def _delivered(self, made: Made) -> Delivered:
+    def _delivered(self, made: MadeItem) -> Delivered:
         """An item as it comes from stages of this process."""
         columns = {name: self._converted(column) for name, column in made.columns.items()}
         take = None if self._pinned is None else self._pinned.take
@@ -134,7 +134,7 @@ class InChild:
             columns=self._deliver.finish(columns, made.rows_per_step, take),
         )
 
-    def _converted(self, column: Column) -> Any:
+    def _converted(self, column: SentColumn) -> Any:
         """A column in the framework's types; on its way to a device in memory from which that copies fast."""
         values = column.values
         if self._pinned is not None and isinstance(values, np.ndarray) and values.dtype != object:

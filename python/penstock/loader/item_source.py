@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from penstock.loader.share import Share
+from penstock.loader.share import RankShare
 from penstock.order.steps.cursor import Position
 from penstock.runtime.stage import Delivered
 from penstock.stages.lanes.states import Place
@@ -20,7 +20,7 @@ class ItemSource(Protocol):
     A source must not hold the loader: a loader that nobody holds any more ends its threads and processes.
     """
 
-    def begin(self, share: Share) -> None:
+    def begin(self, share: RankShare) -> None:
         """Items of this share come next: a pass begins, or in the midst of one the share is another."""
 
     def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered:

@@ -19,7 +19,7 @@ from penstock.loader.item_source import ItemSource
 from penstock.loader.options import LoaderOptions
 from penstock.loader.progress import Progress
 from penstock.loader.reports import LoaderNow
-from penstock.loader.share import Share, share_of
+from penstock.loader.share import RankShare, share_of
 from penstock.loader.single_steps import SingleSteps
 from penstock.observe.ledger.writer import Ledger
 from penstock.order.steps.cursor import Position
@@ -33,7 +33,7 @@ from penstock.stages.lanes.states import Place, checked_lanes
 class ThisRank:
     """A plan at work for one rank. Its share is made anew when the process group comes, goes or changes, and when weights are set."""
 
-    share: Share  # since `take_first_share`
+    share: RankShare  # since `take_first_share`
 
     def __init__(self, dataset: Dataset, options: LoaderOptions, deliver: Deliver, ranks: Ranks) -> None:
         self.dataset, self.options, self.ranks = dataset, options, ranks
@@ -66,13 +66,13 @@ class ThisRank:
         equal_parts = self._has_equal_parts(world_size)
         self._take(self._new_share(self.place[:2], weights=weights, equal_parts=equal_parts))
 
-    def _take(self, share: Share) -> None:
+    def _take(self, share: RankShare) -> None:
         self.share = share
         if self.loaded_lanes is not None:
             share.lowered.lanes.begin(self.here, self.lanes_of(self.loaded_lanes))
         self.items.begin(share)
 
-    def share_now(self) -> Share:
+    def share_now(self) -> RankShare:
         """The share of the rank as it is now; while a pass runs, as it was when that began."""
         if self.progress.is_running:
             return self.share
@@ -172,7 +172,7 @@ class ThisRank:
         share = self.share_of_known_rows(asked, epoch, step)
         return partial(self._new_share, weights=share.weights, equal_parts=share.equal_parts), share.ranks
 
-    def share_of_known_rows(self, asked: str, epoch: int, step: int) -> Share:
+    def share_of_known_rows(self, asked: str, epoch: int, step: int) -> RankShare:
         """The share, whose order says which rows a step holds; PlanError where there is no such step, or only the data says."""
         if not is_whole(epoch) or epoch < 0:
             raise PlanError(f"epoch {quoted(epoch)}: epochs are counted from 0, in whole numbers")

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.dataset import Dataset
 from penstock.loader.options import LoaderOptions
-from penstock.loader.share import Share
+from penstock.loader.share import RankShare
 from penstock.observe.cache_report import cache_advice, cache_lines
 from penstock.observe.report import pending_text, report_text
 from penstock.order.sharing import explain_sharing
@@ -23,7 +23,7 @@ class LoaderNow:
 
     dataset: Dataset
     options: LoaderOptions
-    share: Share
+    share: RankShare
     here: Position
     origin: str
 

@@ -18,10 +18,10 @@ from penstock.loader.options import LoaderOptions
 from penstock.lower import lower
 from penstock.lower.lowered import Lowered
 from penstock.observe.bad_samples import BadSamples
-from penstock.observe.ledger.format import Header
-from penstock.observe.ledger.writer import Rows as LedgerRows
+from penstock.observe.ledger.format import LedgerHeader
+from penstock.observe.ledger.writer import StepRows as LedgerRows
 from penstock.observe.quarantine import BadSample
-from penstock.order.epoch_contents import Contents, contents_of, padding
+from penstock.order.epoch_contents import EpochContents, contents_of, padding
 from penstock.order.steps.cursor import Position
 from penstock.order.steps.token_batches import TokenBatches
 from penstock.plan.changed_weights import ChangedWeights
@@ -31,7 +31,7 @@ from penstock.plan.saved import SavedPlan
 from penstock.plan.skipping import check_equal_parts, skipping
 from penstock.plan.tree import find, flow, lane_stage, leaves
 from penstock.resolve.cut import cut
-from penstock.resolve.ordering import Where, order_of
+from penstock.resolve.ordering import RankSettings, order_of
 from penstock.resolve.resolved import resolve
 from penstock.runtime.free_memory import default_memory
 from penstock.runtime.stage import Delivered
@@ -46,7 +46,7 @@ _MOST_CPUS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class RankShare:
     """What one rank of `world_size` gets. Made anew when the rank, or the weights of a mix, change."""
 
     dataset: Dataset
@@ -75,7 +75,7 @@ class Share:
         StateError where other stages have places that are not known.
         """
         feeds, order = self.lowered.lanes.feeds, self.lowered.order
-        plain_order = order_of(plain.root, Where(rank=self.rank, world_size=self.world_size)).order
+        plain_order = order_of(plain.root, RankSettings(rank=self.rank, world_size=self.world_size)).order
         if len(feeds) == 1:
             rows = {feeds[0].first_id: plain_order.lane_rows_before(position.epoch, position.step)}
         else:
@@ -130,14 +130,14 @@ class Share:
         return len(order.ids(epoch, step, 1, 0, 1)) if isinstance(order, TokenBatches) else order.real_rows(step)
 
     @cached_property
-    def _contents(self) -> Contents:
+    def _contents(self) -> EpochContents:
         return contents_of(self.lowered.order)
 
-    def ledger_header(self, plan: SavedPlan) -> Header:
+    def ledger_header(self, plan: SavedPlan) -> LedgerHeader:
         """What the ledger says of this share, and of what the plan says an epoch holds."""
         order, (place, places) = self.lowered.order, self.place
         sources = [leaf.samples for leaf in leaves(self.dataset.root)]
-        return Header(
+        return LedgerHeader(
             rank=self.rank,
             world_size=self.world_size,
             node=self.node.get("node"),
@@ -216,7 +216,7 @@ def share_of(
     options: LoaderOptions,
     deliver: Deliver,
     bad_samples: BadSamples,
-) -> Share:
+) -> RankShare:
     """The share of (rank, world size), with stages of its own; PlanError if so many ranks cannot share the plan.
 
     weights: what was set for the dataset's mixes. equal_parts: see `order.steps.batches.BatchOrder`.
@@ -231,14 +231,14 @@ def share_of(
     if tolerance is not None and not tolerance.substitutes:
         if equal_parts:
             check_equal_parts(dataset.root)
-        steps = order_of(dataset.root, Where(rank=rank, world_size=world_size)).order.steps_per_epoch
+        steps = order_of(dataset.root, RankSettings(rank=rank, world_size=world_size)).order.steps_per_epoch
         dataset = Dataset(skipping(dataset.root, steps))
     fixed = frozenset(name for name in ("cpus", "memory") if getattr(options, name))
     memory_bytes = options.memory_bytes or default_memory(processes_here(world_size))
     cpus = min(options.cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus()))
-    where = Where(rank=rank, world_size=world_size, cpus=cpus, equal_parts=equal_parts)
+    where = RankSettings(rank=rank, world_size=world_size, cpus=cpus, equal_parts=equal_parts)
     lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance, fixed=fixed)
-    return Share(dataset=dataset, rank=rank, world_size=world_size, weights=weights, lowered=lowered)
+    return RankShare(dataset=dataset, rank=rank, world_size=world_size, weights=weights, lowered=lowered)
 
 
 def _tolerance(bad_samples: BadSamples, rank: int) -> Tolerance:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns.spec import Ids
-from penstock.loader.share import Share
+from penstock.loader.share import RankShare
 from penstock.order.steps.cursor import Work
 
 
@@ -17,18 +17,18 @@ class SingleSteps:
     """Makes single steps in the calling thread, one at a time, by stages of its own; these are made when first needed."""
 
     def __init__(self) -> None:
-        self._share: Share | None = None
+        self._share: RankShare | None = None
         self._lock = threading.RLock()
 
     def make(
-        self, share_of: Callable[[tuple[int, int]], Share], ranks: tuple[int, int], epoch: int, step: int
+        self, share_of: Callable[[tuple[int, int]], RankShare], ranks: tuple[int, int], epoch: int, step: int
     ) -> dict[str, Any]:
         """What is delivered of a step, for (rank, world size). share_of: makes their share, where there is none yet."""
         delivered: dict[str, Any] = self._made(share_of, ranks, Work(epoch, step, 1)).columns
         return delivered
 
     def drawn(
-        self, share_of: Callable[[tuple[int, int]], Share], ranks: tuple[int, int], epoch: int, step: int
+        self, share_of: Callable[[tuple[int, int]], RankShare], ranks: tuple[int, int], epoch: int, step: int
     ) -> dict[str, Any]:
         """What ops draw in a step, by column, op and parameter: arrays of a number a row of the step, NaN for rows that draw none."""
         told: list[tuple[Ids | None, Mapping[str, Any]]] = []
@@ -44,7 +44,7 @@ class SingleSteps:
         of_batch: dict[str, Any] = found.pop("", {})
         return found | of_batch
 
-    def _made(self, share_of: Callable[[tuple[int, int]], Share], ranks: tuple[int, int], work: Work) -> Any:
+    def _made(self, share_of: Callable[[tuple[int, int]], RankShare], ranks: tuple[int, int], work: Work) -> Any:
         with self._lock:
             share = self._share
             if share is None or share.ranks != ranks:

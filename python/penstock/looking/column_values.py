@@ -17,7 +17,7 @@ from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import Progress
 from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
-from penstock.order.rows.zipped import Link, followed
+from penstock.order.rows.zipped import FollowedRows, followed
 from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of, no_rows, value_of
 from penstock.plan.nodes import Node, Read, Select
@@ -131,7 +131,7 @@ def row_values(
     return _taken(whole, taken)
 
 
-def _parts_of(root: Node, names: set[str], ids: Ids, *, sees_nulls: bool) -> Iterator[_Part]:
+def _parts_of(root: Node, names: set[str], ids: Ids, *, sees_nulls: bool) -> Iterator[_RowPart]:
     """Columns of rows by their ids, which ascend."""
     first_ids, links = resolve(root).first_ids, resolve(root).links
     if links:
@@ -143,8 +143,8 @@ def _parts_of(root: Node, names: set[str], ids: Ids, *, sees_nulls: bool) -> Ite
 
 
 def _parts_of_zips(
-    root: Node, names: set[str], ids: Ids, links: tuple[Link, ...], *, sees_nulls: bool
-) -> Iterator[_Part]:
+    root: Node, names: set[str], ids: Ids, links: tuple[FollowedRows, ...], *, sees_nulls: bool
+) -> Iterator[_RowPart]:
     """The same where columns of a row come from several sources."""
     first_ids = resolve(root).first_ids.tolist()
     having = zip(count(), leaves(root), _of_each_leaf(root, names), strict=False)
@@ -158,7 +158,7 @@ def _parts_of_zips(
             mine = np.flatnonzero((whole >= first_ids[number]) & (whole < first_ids[number + 1]))
             for name, column in one.columns(whole[mine] - first_ids[number]).items():
                 found[name].append((row[mine], column))
-        yield _Part(len(some), {name: _at_rows(pieces) for name, pieces in found.items()})
+        yield _RowPart(len(some), {name: _at_rows(pieces) for name, pieces in found.items()})
 
 
 def _of_each_leaf(root: Node, names: set[str]) -> Iterator[set[str]]:
@@ -193,7 +193,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _RowPart:
     """Some rows, and their columns."""
 
     rows: int
@@ -222,7 +222,7 @@ class _Looking:
         manifest = source.manifest
         self.rows = max(1, min(_ROWS, _BYTES * manifest.samples // max(1, manifest.size_bytes)))
 
-    def batches(self, samples: Ids) -> Iterator[_Part]:
+    def batches(self, samples: Ids) -> Iterator[_RowPart]:
         """The columns of samples, which ascend."""
         for begin in range(0, len(samples), self.rows):
             some = samples[begin : begin + self.rows]
@@ -230,7 +230,7 @@ class _Looking:
                 columns = self._load(run)
                 if self._with_nulls is not None:
                     columns = self._with_nulls.looked_at(columns)
-                yield _Part(len(run), _plain(columns, self._spec, self._names))
+                yield _RowPart(len(run), _plain(columns, self._spec, self._names))
 
     def columns(self, samples: Ids) -> dict[str, Any]:
         """The columns of samples in any order, each of which comes once; nothing for none."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.picked_rows import RowNumbers
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
@@ -46,11 +46,13 @@ def paired(roots: Sequence[Node], on: Any, *, strict: bool) -> tuple[Node, ...]:
     check_verb(Zip(inputs=tuple(roots)))
     looking = Looking("zip", Zip(inputs=tuple(rows)), None)
 
-    def make() -> list[Picked]:
+    def make() -> list[RowNumbers]:
         keys = _alike(on, [_keys_of(root, on) for root in rows])
         for number, (some, root) in enumerate(zip(keys, rows, strict=True)):
             _check_once(on, number, some, root)
-        return [Picked(places, len(some)) for some, places in zip(keys, _matched(on, keys, strict=strict), strict=True)]
+        return [
+            RowNumbers(places, len(some)) for some, places in zip(keys, _matched(on, keys, strict=strict), strict=True)
+        ]
 
     found = looking.picked([f"on {on} strict {strict} {number}" for number in range(len(rows))], make)
     return tuple(_chosen(root, picked) for root, picked in zip(roots, found, strict=True))
@@ -232,7 +234,7 @@ def _some(keys: pa.Array) -> str:
     return f"{shown}{', …' if len(keys) > _SHOWN else ''}" if len(keys) else "none"
 
 
-def _chosen(root: Node, picked: Picked) -> Node:
+def _chosen(root: Node, picked: RowNumbers) -> Node:
     """The rows that were picked, as `Subset`; the dataset as it is where these are all of them in order."""
     if len(picked) == resolve(root).rows and bool((picked.numbers == np.arange(len(picked))).all()):
         return root

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.arguments import check_progress
-from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.picked_rows import RowNumbers
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import Progress
@@ -60,11 +60,13 @@ class Looking:
         """The rows for which a predicate is true."""
         return true_rows(self.verb, self.root, predicate, self._progress)
 
-    def picked(self, words: Sequence[str], make: Callable[[], Sequence[npt.NDArray[Any] | Picked]]) -> list[Picked]:
+    def picked(
+        self, words: Sequence[str], make: Callable[[], Sequence[npt.NDArray[Any] | RowNumbers]]
+    ) -> list[RowNumbers]:
         """What `make` picks, one for each of `words`; kept in the cache where these and the files name it."""
 
-        def pick() -> list[Picked]:
-            return [one if isinstance(one, Picked) else Picked(one, self.rows) for one in make()]
+        def pick() -> list[RowNumbers]:
+            return [one if isinstance(one, RowNumbers) else RowNumbers(one, self.rows) for one in make()]
 
         data = self._data
         return pick() if data is None else kept_choices([digest(f"{data}\0{word}") for word in words], pick)

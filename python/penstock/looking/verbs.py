@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.batch.stack import mask_of
 from penstock.core.arguments import check_flags, is_one_of, is_whole
-from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.picked_rows import RowNumbers
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import Progress
@@ -121,7 +121,9 @@ def split_rows(
 
     texts = {"by": "" if key is None else repr(key), "stratify": "" if label is None else repr(label)}
     words = [f"{name} of {parts} {texts} {seed}" for name in names]
-    picked = [Picked(rows, looking.rows) for rows in make()] if not any(texts.values()) else looking.picked(words, make)
+    picked = (
+        [RowNumbers(rows, looking.rows) for rows in make()] if not any(texts.values()) else looking.picked(words, make)
+    )
     pairs = tuple(zip(names, sizes, strict=True))
     return {
         name: Split(input=root, part=name, parts=pairs, seed=seed, picked=rows, **texts)

@@ -11,12 +11,12 @@ import numpy as np
 from penstock.core.columns.spec import Field, Ids
 from penstock.lower.branch import Branch
 from penstock.lower.on_device import OnDevice
-from penstock.order.rows.zipped import Link
+from penstock.order.rows.zipped import FollowedRows
 from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Cursor
 from penstock.plan.nodes import Node, Origin
 from penstock.processes.pool import Pool
-from penstock.resolve.ordering import Where
+from penstock.resolve.ordering import RankSettings
 from penstock.resolve.resolved import resolve
 from penstock.resolve.row_places import RowPlaces
 from penstock.runtime.budget import Budget
@@ -40,7 +40,7 @@ class Sources:
 
     origins: tuple[Origin, ...]
     first_ids: Ids
-    links: tuple[Link, ...]
+    links: tuple[FollowedRows, ...]
     rows: int
     record_bytes: int
 
@@ -84,7 +84,7 @@ class Context:
 
     root: Node
     order: BatchOrder
-    where: Where
+    where: RankSettings
     seed: int
     sources: Sources
     cursor: Cursor
@@ -139,7 +139,7 @@ class Context:
 def context_of(
     root: Node,
     order: BatchOrder,
-    where: Where,
+    where: RankSettings,
     *,
     seed: int,
     slots: Slots,

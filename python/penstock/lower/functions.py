@@ -11,7 +11,7 @@ from penstock.lower.branch import Branch
 from penstock.lower.context import Context
 from penstock.plan.nodes import FilterFunction, FlatMap, Map, MapRows
 from penstock.runtime.stage import Stage
-from penstock.stages.call import ASYNC_CALLS, CALLS, Call
+from penstock.stages.call import ASYNC_CALLS, CALLS, FunctionCalls
 from penstock.stages.call_function import CallFunction
 from penstock.transform.function import BatchFunction, RowFunction, name_of
 
@@ -70,7 +70,7 @@ def _most_calls(node: Map | MapRows, context: Context) -> int:
     return context.where.cpus if node.workers == "thread" else context.workers.at_once
 
 
-def call_of(node: FilterFunction | FlatMap, context: Context) -> Call:
+def call_of(node: FilterFunction | FlatMap, context: Context) -> FunctionCalls:
     """How the function of a lane stage is called."""
     return _call_of(node, _function_of(node), context)
 
@@ -81,7 +81,9 @@ def _function_of(node: Map | FilterFunction | FlatMap) -> BatchFunction:
     return function
 
 
-def _call_of(node: Map | MapRows | FilterFunction | FlatMap, function: BatchFunction, context: Context) -> Call:
+def _call_of(
+    node: Map | MapRows | FilterFunction | FlatMap, function: BatchFunction, context: Context
+) -> FunctionCalls:
     """On the stage's threads, or in processes."""
     here = CALLS[node.verb](function)
     if context.is_described or node.workers == "thread":

@@ -16,7 +16,7 @@ from penstock.order.steps.batches import BatchOrder
 from penstock.plan.nodes import LaneNode, LaneOutput, Node, SkipBad
 from penstock.plan.tree import comes_once
 from penstock.resolve.cut import cut
-from penstock.resolve.ordering import Where, demand_order
+from penstock.resolve.ordering import RankSettings, demand_order
 from penstock.runtime.run import Run
 from penstock.runtime.slots import Slots
 from penstock.runtime.tune import Depth
@@ -70,7 +70,7 @@ def _below(node: LaneNode, root: Node, order: BatchOrder, seed: int, above: Cont
     here = context_of(
         root,
         order,
-        Where(cpus=above.where.cpus),
+        RankSettings(cpus=above.where.cpus),
         seed=seed,
         slots=Slots(),
         memory_bytes=above.budget.limit_bytes,

@@ -13,7 +13,7 @@ from penstock.lower.context import Context
 from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Position, Work, works
 from penstock.processes.pool import Pool
-from penstock.resolve.ordering import Where
+from penstock.resolve.ordering import RankSettings
 from penstock.runtime.budget import Budget
 from penstock.runtime.item_bytes import ColumnBytes
 from penstock.runtime.slots import Slots
@@ -87,7 +87,7 @@ class Lowered:
     """
 
     order: BatchOrder
-    where: Where
+    where: RankSettings
     stages: tuple[Stage, ...]
     steps_per_item: int
     item_bytes: int

@@ -21,7 +21,7 @@ from penstock.plan.nodes import MapVerb, Node, Pad, TransformBatch
 from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import flow, leaves
 from penstock.resolve.cut import cut
-from penstock.resolve.ordering import Where, order_of
+from penstock.resolve.ordering import RankSettings, order_of
 from penstock.runtime.slots import Slots
 from penstock.runtime.tuner import Tuner
 from penstock.source.protocol import AnySource, BlockSource, Paced
@@ -36,7 +36,7 @@ _ITEM_STEPS = 1024
 def lower(
     root: Node,
     deliver: Deliver,
-    where: Where,
+    where: RankSettings,
     *,
     memory_bytes: int = FAR_BYTES,
     is_described: bool = False,

@@ -19,8 +19,8 @@ from penstock.stages.cached.begin import CachedBegin
 from penstock.stages.cached.caches import caches_of
 from penstock.stages.cached.reader import CacheReader
 from penstock.stages.lanes.feed import LaneFeed
-from penstock.stages.lanes.reader import Lanes
-from penstock.stages.read.begin import Begin, columns_with, read_with
+from penstock.stages.lanes.reader import LaneReader
+from penstock.stages.read.begin import ItemPlanner, columns_with, read_with
 from penstock.stages.read.memory import GatherSteps
 from penstock.stages.read.reader import AnyReader, Reading
 from penstock.stages.read.readers import reader_of
@@ -68,7 +68,7 @@ def open_readers(context: Context, feeds: Mapping[int, LaneFeed]) -> Readers:
     readings = {one[1]: _reading(context, *one, row_bytes) for one in resolved.numbered_sources}
     for low, high in resolved.runs_of_order():
         single = [
-            Lanes(feeds[number], context.allocate) if number in feeds else reader_of(readings[number])
+            LaneReader(feeds[number], context.allocate) if number in feeds else reader_of(readings[number])
             for number in range(low, high)
         ]
         one = read_together([readings[number] for number in range(low, high) if number in readings], single)
@@ -118,9 +118,9 @@ def reading_stages(context: Context, opened: Readers, item_bytes: ItemBytes) -> 
     first_ids = context.sources.first_ids[[*(low for low, _ in opened.sources), -1]]
     memory = first_ids, context.budget, item_bytes
     if opened.caches:
-        begin: Begin = CachedBegin(context.cursor, opened.readers, opened.caches, *memory)
+        begin: ItemPlanner = CachedBegin(context.cursor, opened.readers, opened.caches, *memory)
     else:
-        begin = Begin(context.cursor, opened.readers, *memory)
+        begin = ItemPlanner(context.cursor, opened.readers, *memory)
     readers = [*opened.readers, *opened.caches]
     columns_of = columns_with if context.bad is None else context.bad.reading
     columns = columns_of(readers, [*opened.sources, *(reader.cached.home for reader in opened.caches)])
@@ -133,7 +133,7 @@ def reading_stages(context: Context, opened: Readers, item_bytes: ItemBytes) -> 
     return [*stages[:-1], replace(stages[-1], leaves_bad_out=context.bad is not None)]
 
 
-def _read(context: Context, opened: Readers, begin: Begin) -> list[Stage]:
+def _read(context: Context, opened: Readers, begin: ItemPlanner) -> list[Stage]:
     """The stages that plan and read: two where one thread plans, in the order of the work, and several read."""
     read, threads = read_with([*opened.readers, *opened.caches]), opened.threads
     if opened.in_order and threads > 1:
@@ -143,7 +143,9 @@ def _read(context: Context, opened: Readers, begin: Begin) -> list[Stage]:
     return [one if opened.in_order else replace(one, threads=threads, most=max(threads, _MOST_READS))]
 
 
-def _native_gather(context: Context, opened: Readers, begin: Begin, columns: Callable[[Any], Columned]) -> Stage | None:
+def _native_gather(
+    context: Context, opened: Readers, begin: ItemPlanner, columns: Callable[[Any], Columned]
+) -> Stage | None:
     """One call for order and rows of whole steps, of short rows in memory; None where that cannot be."""
     source, *others = [leaf.opened.source for leaf in leaves(context.root)]
     is_short = not others and isinstance(source, StepSource) and source.gathers_steps

@@ -13,7 +13,7 @@ from penstock.lower.reading import Readers, open_readers, reading_stages, window
 from penstock.order.rows.by_id import ListedRows
 from penstock.order.steps.batches import BatchOrder
 from penstock.plan.nodes import LaneOutput
-from penstock.resolve.ordering import Where
+from penstock.resolve.ordering import RankSettings
 from penstock.runtime.item_bytes import ColumnBytes
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Stage, run_together, told_apart
@@ -76,7 +76,7 @@ def _side_stages(context: Context) -> SideStages:
     side = context_of(
         context.root,
         order,
-        Where(cpus=context.where.cpus),
+        RankSettings(cpus=context.where.cpus),
         seed=context.seed,
         slots=Slots(),
         memory_bytes=context.budget.limit_bytes,

@@ -11,8 +11,8 @@ from penstock.core.messages import printable
 _SHOWN_REQUESTS = 5
 
 
-class Pending(Protocol):
-    """A request to a store that is not answered (see `storage.fetch.queue.Pending`)."""
+class PendingRequest(Protocol):
+    """A request to a store that is not answered (see `storage.fetch.queue.UnansweredRequest`)."""
 
     @property
     def file(self) -> str:
@@ -128,7 +128,7 @@ def _functions(stats: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def pending_text(requests: Sequence[Pending]) -> str:
+def pending_text(requests: Sequence[PendingRequest]) -> str:
     """Requests that are not answered, those made longest ago first: how many, and the first of them; "" without any."""
     if not requests:
         return ""

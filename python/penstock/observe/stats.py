@@ -55,7 +55,7 @@ def run_stats(
     }
 
 
-class LaneStage(Protocol):
+class LaneStageFigures(Protocol):
     """A lane stage: what runs below it and itself, and the lane stages below (see `stages.lanes.feed`)."""
 
     @property
@@ -67,11 +67,11 @@ class LaneStage(Protocol):
         """Its run, which has meters, and for which the stage above waited `waited_s`; None if nothing runs."""
 
     @property
-    def below(self) -> Sequence[LaneStage]:
+    def below(self) -> Sequence[LaneStageFigures]:
         """Those below."""
 
 
-def all_meters(meters: Sequence[Meter], below: Sequence[LaneStage]) -> list[Meter]:
+def all_meters(meters: Sequence[Meter], below: Sequence[LaneStageFigures]) -> list[Meter]:
     """The meters of a run, after those of the lane stages that it gets rows from. Waiting for these counts as waiting for input."""
     found: list[Meter] = []
     first, *others = meters
@@ -89,7 +89,7 @@ def all_meters(meters: Sequence[Meter], below: Sequence[LaneStage]) -> list[Mete
 _DECISIONS = 32
 
 
-def all_tuning(run: Any, below: Sequence[LaneStage]) -> dict[str, Any]:
+def all_tuning(run: Any, below: Sequence[LaneStageFigures]) -> dict[str, Any]:
     """What is tuned of a run and of the lane stages that it gets rows from, whose numbers have their names; the last decisions of all, in order."""
     found: dict[str, Any] = run.tuning()
     for stage in below:

@@ -25,7 +25,7 @@ def balanced(keys: Ids, code: Ids, seed: int, *, over: bool) -> Ids:
     over: as often as the most frequent one, each row as often as any other of its class, or once more. Else as often as the rarest one,
     no row twice, in order.
     """
-    classes = Classes(code, hashed(keys, seed))
+    classes = RowClasses(code, hashed(keys, seed))
     rows = classes.rows
     if not over:
         return np.flatnonzero(classes.chosen(np.full(len(rows), rows[rows > 0].min())))
@@ -45,7 +45,7 @@ def split_classes(keys: Ids, code: Ids, seed: int, parts: Sequence[float]) -> Id
 
     Which parts are rounded up differs from class to class by chance, so that shares are exact over many small classes as well.
     """
-    classes = Classes(code, hashed(keys, seed))
+    classes = RowClasses(code, hashed(keys, seed))
     rows = classes.rows
     begin = shares(hashed(np.arange(len(rows)), seed))
     part = np.zeros(len(code), dtype=np.int64)
@@ -98,7 +98,7 @@ def drawn_once(count: int, keys: Ids, weights: Weights | None, seed: int) -> Ids
 
 
 @dataclass(frozen=True, eq=False)
-class Classes:
+class RowClasses:
     """The class of each row as a number from 0 on (code), and a random number for each row."""
 
     code: Ids

@@ -10,10 +10,10 @@ import numpy as np
 from penstock.core.columns.spec import Ids
 from penstock.order.protocol import RowOrder
 from penstock.order.rows.chosen import ChosenRows
-from penstock.order.rows.concat import Concat
+from penstock.order.rows.concat import ConcatRows
 from penstock.order.rows.mixed import Mixed, Stop
 from penstock.order.rows.natural import Natural
-from penstock.order.rows.repeat import Repeat
+from penstock.order.rows.repeat import RepeatedRows
 from penstock.order.rows.segments import Segments
 from penstock.order.rows.slice import Slice
 from penstock.order.rows.zipped import Zipped
@@ -30,7 +30,7 @@ _MOST_RUNS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contents:
+class EpochContents:
     """What every epoch holds.
 
     rows: without padding. last_rows: of the last step's global batch, padding included that fills it up, and not what only makes ranks' parts equal. runs: where its ids come from, and how often
@@ -44,7 +44,7 @@ class Contents:
     unique: bool = True
 
 
-def contents_of(order: BatchOrder) -> Contents:
+def contents_of(order: BatchOrder) -> EpochContents:
     """What the epochs of an order hold. Where runs hold as many rows as an epoch, each comes exactly so often."""
     steps, size = order.steps_per_epoch, order.batch_size
     if isinstance(order, TokenBatches):
@@ -55,7 +55,7 @@ def contents_of(order: BatchOrder) -> Contents:
     else:
         rows = min(order.samples, steps * size)
         last_rows = size if order.last in (Last.PAD, Last.WRAP) else rows - (steps - 1) * size
-    return Contents(steps=steps, rows=rows, last_rows=last_rows, runs=runs_of(order.rows))
+    return EpochContents(steps=steps, rows=rows, last_rows=last_rows, runs=runs_of(order.rows))
 
 
 def runs_of(rows: RowOrder) -> tuple[Run, ...] | None:
@@ -80,13 +80,13 @@ def _table_of(rows: RowOrder) -> Ids | None:
         return _of_chosen(rows.segments)
     if isinstance(rows, (Slice, Zipped)):
         return _table_of(rows.input)
-    if isinstance(rows, Repeat):
+    if isinstance(rows, RepeatedRows):
         return _of_all([rows.input], rows.times)
     if isinstance(rows, Mixed):
         return _of_all(rows.inputs, 1 if rows.stop is Stop.FIRST else 0)
     if isinstance(rows, TokenRows):
         return _of_chosen(rows.chosen)
-    return _of_all(rows.inputs, 1) if isinstance(rows, (Concat, Bucketed)) else None
+    return _of_all(rows.inputs, 1) if isinstance(rows, (ConcatRows, Bucketed)) else None
 
 
 def _of_chosen(chosen: ChosenRows) -> Ids | None:

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from penstock.core.messages import quoted
-from penstock.plan.function_parts import Part
+from penstock.plan.function_parts import FunctionPart
 
 #: The name under which the details of a function say where it stands.
 PLACE = "@"
@@ -21,7 +21,7 @@ class Described:
 
     verb: str
     place: str
-    parts: tuple[Part, ...]
+    parts: tuple[FunctionPart, ...]
 
     @property
     def recorded(self) -> list[tuple[str, str]]:
@@ -89,7 +89,7 @@ def _of_parts(details: Mapping[str, Any], mine: Described) -> Iterator[str]:
             yield f"`{part.name}` is new{_in_clear(' ({})', part.shown)}"
 
 
-def _changed(part: Part, was: str) -> str:
+def _changed(part: FunctionPart, was: str) -> str:
     if part.is_code:
         return f"its {part.name} changed" if part.name == "code" else f"the {part.name} changed"
     if was.startswith("#") or part.shown.startswith("#"):

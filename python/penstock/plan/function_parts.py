@@ -41,7 +41,7 @@ _VALUES = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class FunctionPart:
     """One thing that decides what a verb does, by the name that a user knows it by.
 
     shown: numbers in clear; of all else, since text may be secret, "#" and 6 hex digits. is_code: bytes of code, which only
@@ -54,7 +54,7 @@ class Part:
     is_code: bool = False
 
 
-def function_parts(function: Callable[..., Any]) -> tuple[Part, ...]:
+def function_parts(function: Callable[..., Any]) -> tuple[FunctionPart, ...]:
     """All parts, the function's own code first: of `lambda batch: crop(batch, size)` "code", "size", "code of crop"."""
     walk = _Walk(_Home.of(function))
     walk.add_function(function, "")
@@ -106,7 +106,7 @@ class _Walk:
     """Goes through a function and what it uses, each once, in an order that only the source decides."""
 
     def __init__(self, home: _Home) -> None:
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, FunctionPart] = {}
         self._home = home
         self._seen: dict[int, Any] = {}  # holds them, so that no other object gets the same number
         self._left = _VALUES
@@ -196,7 +196,9 @@ class _Walk:
         digest, number = digest_of(content), 1
         while (label := f"{name} {number}" if number > 1 else name) in self.parts:
             number += 1
-        self.parts[label] = Part(name=label, shown=text or f"#{digest[:3].hex()}", digest=digest, is_code=is_code)
+        self.parts[label] = FunctionPart(
+            name=label, shown=text or f"#{digest[:3].hex()}", digest=digest, is_code=is_code
+        )
 
     def _of_value(self, value: Any, label: str, depth: int) -> Iterator[bytes]:
         """Bytes that identify a value; the types count, so that 1 is not "1"."""

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
 
-from penstock.plan.function_parts import Part, function_parts
+from penstock.plan.function_parts import FunctionPart, function_parts
 from penstock.plan.nodes import Node, Transform, TransformBatch
 from penstock.plan.plain_values import digest_of, qualified_name
 
 _LONGEST_SHOWN = 160
 
 
-def parts_of(node: Node) -> tuple[Part, ...]:
+def parts_of(node: Node) -> tuple[FunctionPart, ...]:
     """The parts of a verb besides those that decide the order; not where the data lies."""
     if isinstance(node, Transform):
         return tuple(_of_chains(node))
@@ -23,7 +23,7 @@ def parts_of(node: Node) -> tuple[Part, ...]:
     return (*function, *(_part(name, text) for name, text in node.said()))
 
 
-def _of_chains(node: Transform) -> Iterator[Part]:
+def _of_chains(node: Transform) -> Iterator[FunctionPart]:
     for column, ops in node.ops:
         for number, op in enumerate(ops, 1):
             yield _part(f"{column}, op {number}", op_text(op))
@@ -44,6 +44,6 @@ def op_text(op: Any) -> str:
     return f"{type(op).__name__}({inner})"
 
 
-def _part(name: str, text: str) -> Part:
+def _part(name: str, text: str) -> FunctionPart:
     digest = digest_of([text.encode("utf-8", "surrogatepass")])
-    return Part(name=name, shown=text if len(text) <= _LONGEST_SHOWN else f"#{digest[:3].hex()}", digest=digest)
+    return FunctionPart(name=name, shown=text if len(text) <= _LONGEST_SHOWN else f"#{digest[:3].hex()}", digest=digest)

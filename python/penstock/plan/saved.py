@@ -23,7 +23,7 @@ from penstock.core.arguments import is_whole
 from penstock.core.errors import StateError
 from penstock.core.messages import quoted
 from penstock.plan.difference import Described, differences
-from penstock.plan.function_parts import Part, place_of
+from penstock.plan.function_parts import FunctionPart, place_of
 from penstock.plan.node import kinds
 from penstock.plan.nodes import Cache, Node, Read, describe, digest, of_all_ranks
 from penstock.plan.parts import parts_of
@@ -223,7 +223,7 @@ def _described(node: Node) -> Described:
     return Described(verb=node.verb, place=place, parts=parts_of(node))
 
 
-def _in_short(node: Node, parts: tuple[Part, ...]) -> str:
+def _in_short(node: Node, parts: tuple[FunctionPart, ...]) -> str:
     if _in_clear(node):
         return _first_version(node)
     digests = [_digest_of(part for part in parts if not part.is_code)]
@@ -232,7 +232,7 @@ def _in_short(node: Node, parts: tuple[Part, ...]) -> str:
     return " ".join([node.verb, *digests])
 
 
-def _digest_of(parts: Iterator[Part]) -> str:
+def _digest_of(parts: Iterator[FunctionPart]) -> str:
     return digest_of(piece for part in parts for piece in (part.name.encode(), part.digest)).hex()[:8]
 
 

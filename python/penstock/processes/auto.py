@@ -20,7 +20,7 @@ import pyarrow as pa
 from penstock.core.cancel import LOOK_S, StoppedError, carried, check
 from penstock.core.columns.spec import Columns
 from penstock.core.draw_keys import DrawKeys
-from penstock.stages.call import Call, Rows
+from penstock.stages.call import FunctionCalls, Rows
 from penstock.stages.calls_together import calls_together
 from penstock.transform.repeats import copied
 
@@ -105,8 +105,8 @@ class CallAuto:
 
     def __init__(
         self,
-        here: Call,
-        there: Callable[[], Call],
+        here: FunctionCalls,
+        there: Callable[[], FunctionCalls],
         leave: Callable[[], None],
         cpus: int,
         choice: FunctionChoice,
@@ -114,7 +114,7 @@ class CallAuto:
     ) -> None:
         self._here, self._make_there, self._leave, self._cpus, self.choice = here, there, leave, cpus, choice
         self._takes_turns = takes_turns
-        self._there: Call | None = None
+        self._there: FunctionCalls | None = None
         self._lock, self._room = threading.Lock(), threading.Semaphore(cpus)
         self._window: _Measurement | None = _Measurement(skip=1)
         self._threads_rate = 0.0
@@ -147,7 +147,7 @@ class CallAuto:
         """Several, at once where they go to processes."""
         return calls_together(lambda one: self(*one), calls, 1 if self._there is None else 2 * self._cpus)
 
-    def _timed(self, call: Call, window: _Measurement | None, rows: Rows) -> Columns:
+    def _timed(self, call: FunctionCalls, window: _Measurement | None, rows: Rows) -> Columns:
         if window is None:
             return call(*rows)
         with self._lock:

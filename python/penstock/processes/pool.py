@@ -19,7 +19,7 @@ from penstock.processes.link import sendable
 from penstock.processes.raised import Raised, error_of
 from penstock.processes.wire import EndedError
 from penstock.processes.worker import WorkerProcess
-from penstock.stages.call import Call, Rows
+from penstock.stages.call import FunctionCalls, Rows
 from penstock.stages.calls_together import calls_together
 from penstock.transform.function import BatchFunction, RowFunction
 from penstock.transform.repeats import Repeats
@@ -66,7 +66,7 @@ class Pool:
         )
         return CallInProcess(self, sent, next(self._numbers), function.repeats)
 
-    def either(self, function: BatchFunction, verb: str, here: Call) -> CallAuto:
+    def either(self, function: BatchFunction, verb: str, here: FunctionCalls) -> CallAuto:
         """Calls of it here or in these processes, whichever is faster. here: those on threads."""
         name = f"{verb}({function.name})"
         choice = self.choices.setdefault(name, FunctionChoice(name))

@@ -16,7 +16,7 @@ from penstock.order.rows.chosen import Chosen, ChosenRows
 from penstock.order.rows.natural import Natural
 from penstock.order.rows.shuffled import Shuffled
 from penstock.order.steps.bucketed import Bucketed
-from penstock.order.steps.token_cut import Budget, cut
+from penstock.order.steps.token_cut import TokenBudget, cut
 from penstock.order.steps.tokens import TokenRows
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def bucketed(codes: npt.NDArray[np.uint16], found: ChosenRows, deal: Deal) -> Bu
     )
 
 
-def in_tokens(lengths: Lengths, budget: Budget, found: ChosenRows, deal: Deal) -> TokenRows:
+def in_tokens(lengths: Lengths, budget: TokenBudget, found: ChosenRows, deal: Deal) -> TokenRows:
     """The rows in groups of similar length."""
     _check_numbers("batch_tokens", len(lengths.numbers), found.rows)
     turn, groups = cut(lengths, budget)

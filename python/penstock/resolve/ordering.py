@@ -17,7 +17,7 @@ from penstock.order.steps.batches import BatchOrder, Last
 from penstock.order.steps.bucketed import Bucketed
 from penstock.order.steps.demand import DemandOrder
 from penstock.order.steps.token_batches import TokenBatches
-from penstock.order.steps.token_cut import Budget, default_token_lanes
+from penstock.order.steps.token_cut import TokenBudget, default_token_lanes
 from penstock.order.steps.tokens import TokenRows
 from penstock.plan.nodes import Batch, BatchTokens, Node, Shard, Shuffle
 from penstock.plan.tree import find, lane_stage
@@ -27,7 +27,7 @@ from penstock.resolve.resolved import Resolved, resolve
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where:
+class RankSettings:
     """For whom a plan is lowered: this rank's share, on these CPUs. equal_parts: see `order.steps.batches.BatchOrder`."""
 
     rank: int = 0
@@ -43,7 +43,7 @@ def is_for_evaluation(root: Node) -> bool:
     return batch is not None and batch.steps is None and is_in_order and not isinstance(batch, BatchTokens)
 
 
-def some_rank(root: Node, world_size: int | None = None) -> Where:
+def some_rank(root: Node, world_size: int | None = None) -> RankSettings:
     """A rank that reads this source, of so many or as few as can be: to describe a plan, or to check it."""
     batch, shard = find(root, Batch), find(root, Shard)
     rows = 0 if shard is None else resolve(root).rows
@@ -52,7 +52,7 @@ def some_rank(root: Node, world_size: int | None = None) -> Where:
         world_size = len(samples)
         if batch is not None and batch.per_rank and batch.lanes is not None:
             world_size = lcm(world_size, batch.lanes // gcd(batch.lanes, batch.size))
-    return Where(rank=samples.index(rows) * (world_size // len(samples)), world_size=world_size)
+    return RankSettings(rank=samples.index(rows) * (world_size // len(samples)), world_size=world_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +60,11 @@ class Ordered:
     """What a plan asks for: the order of one node's batches, the place among the ranks that share it, and the seed of random ops."""
 
     order: BatchOrder
-    where: Where
+    where: RankSettings
     seed: int
 
 
-def order_of(root: Node, where: Where) -> Ordered:
+def order_of(root: Node, where: RankSettings) -> Ordered:
     """The order that a plan asks for, and the rank's place among those that share it; PlanError if it has no batch.
 
     All ranks share one order, unless nodes have files of their own (`Shard`): then the ranks of each node share one.
@@ -82,7 +82,7 @@ def order_of(root: Node, where: Where) -> Ordered:
     return Ordered(order=make(resolved, batch, where), where=where, seed=resolve(root).seed)
 
 
-def _batches(resolved: Resolved, batch: Batch, where: Where) -> BatchOrder:
+def _batches(resolved: Resolved, batch: Batch, where: RankSettings) -> BatchOrder:
     lanes = batch.lanes or default_lanes(batch.size)
     rows = Deal(resolved, lanes, batch.size).order
     steps = _steps_of_buckets(rows, batch) if isinstance(rows, Bucketed) else None
@@ -102,7 +102,7 @@ def _check_equal_parts(batch: Batch, shard: Shard | None) -> None:
         )
 
 
-def _token_batches(resolved: Resolved, batch: Any, _: Where) -> TokenBatches:
+def _token_batches(resolved: Resolved, batch: Any, _: RankSettings) -> TokenBatches:
     """The order of batches of a bounded number of tokens; PlanError where a row is longer than a lane's part."""
     budget = _budget(batch)
     tokens = Deal(resolved, budget.lanes, budget.lanes, budget=budget).order
@@ -110,11 +110,11 @@ def _token_batches(resolved: Resolved, batch: Any, _: Where) -> TokenBatches:
     return TokenBatches(rows=resolved.with_links(tokens), last=_last(batch), tokens=tokens, budget=budget)
 
 
-def _budget(batch: BatchTokens) -> Budget:
+def _budget(batch: BatchTokens) -> TokenBudget:
     """What each lane has room for; PlanError where that is not the longest row."""
     longest, length = int(batch.lengths.numbers.argmax()), batch.lengths.longest
     lanes = batch.lanes or default_token_lanes(batch.size, length)
-    budget = Budget(
+    budget = TokenBudget(
         lane_tokens=batch.size // lanes,
         lanes=lanes,
         is_padded=batch.is_padded,
@@ -172,7 +172,7 @@ def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
     return DemandOrder(rows=resolved.with_links(rows), steps=1, epochs=epochs)
 
 
-def _order_of_node(resolved: Resolved, batch: Batch, shard: Shard, where: Where) -> Ordered:
+def _order_of_node(resolved: Resolved, batch: Batch, shard: Shard, where: RankSettings) -> Ordered:
     """A node's own order: its part of every batch, out of its own samples."""
     number, here = len(shard.samples), resolved.rows
     if where.world_size % number:

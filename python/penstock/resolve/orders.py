@@ -18,17 +18,17 @@ from penstock.order.keys import SOURCE_KEY
 from penstock.order.lanes import nearest_batches
 from penstock.order.protocol import RowOrder
 from penstock.order.rows.chosen import Chosen, ChosenRows, joined
-from penstock.order.rows.concat import Concat as ConcatOrder
+from penstock.order.rows.concat import ConcatRows as ConcatOrder
 from penstock.order.rows.lane_rows import LANE_ROWS, LaneRows
 from penstock.order.rows.mixed import Mixed, Stop
 from penstock.order.rows.natural import Natural
-from penstock.order.rows.repeat import Repeat as RepeatOrder
+from penstock.order.rows.repeat import RepeatedRows as RepeatOrder
 from penstock.order.rows.segments import Segments
 from penstock.order.rows.shuffled import Shuffled
 from penstock.order.rows.slice import Slice
 from penstock.order.rows.streamed import WINDOW_ROWS, Streamed
 from penstock.order.steps.bucketed import Bucketed
-from penstock.order.steps.token_cut import Budget
+from penstock.order.steps.token_cut import TokenBudget
 from penstock.order.steps.tokens import TokenRows
 from penstock.plan.nodes import (
     BatchTokens,
@@ -101,7 +101,7 @@ class Deal:
         lanes: int,
         batch_size: int,
         seed_here: Callable[[int], int] = int,
-        budget: Budget | None = None,
+        budget: TokenBudget | None = None,
     ) -> None:
         if batch_size % lanes:
             raise PlanError(f"lanes={lanes} does not divide the batch size {batch_size}")

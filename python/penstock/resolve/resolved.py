@@ -15,7 +15,7 @@ from penstock.order.blocks import default_block_rows
 from penstock.order.protocol import RowOrder
 from penstock.order.rows.chosen import ChosenRows
 from penstock.order.rows.mixed import Stop, mixed_rows
-from penstock.order.rows.zipped import Link, Zipped
+from penstock.order.rows.zipped import FollowedRows, Zipped
 from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.node import Known
 from penstock.plan.nodes import Mix, Node, Origin, Read, Shuffle
@@ -138,7 +138,7 @@ class Resolved:
         return rows.read_by(self.block_rows, self.first_ids)
 
     @_Once
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[FollowedRows, ...]:
         """How rows follow those of other sources, by the `zip`s below; outer ones first."""
         if self.node.row_effect == "counted":
             return ()
@@ -148,7 +148,7 @@ class Resolved:
         ids = [(begin, begin + one.ids) for one, begin in zip(self.inputs, self.begins, strict=True)]
         leader, *others = [one.natural for one in self.inputs]
         mine = [
-            Link(leader=leader, follower=other, leads=ids[0], follows=follows)
+            FollowedRows(leader=leader, follower=other, leads=ids[0], follows=follows)
             for other, follows in zip(others, ids[1:], strict=True)
         ]
         return (*mine, *inner)
@@ -224,7 +224,7 @@ def _block_rows(origin: Origin) -> int:
     return default_block_rows(origin.samples, origin.size_bytes, origin.files)
 
 
-def _moved(link: Link, by: int) -> Link:
+def _moved(link: FollowedRows, by: int) -> FollowedRows:
     if not by:
         return link
     (first, end), (begin, last) = link.leads, link.follows

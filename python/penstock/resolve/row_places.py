@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.core.columns.spec import Ids
-from penstock.order.rows.zipped import Link, followed
+from penstock.order.rows.zipped import FollowedRows, followed
 from penstock.plan.nodes import Origin
 
 
@@ -17,7 +17,7 @@ class RowPlaces:
     links: what follows rows (see `order.rows.zipped`), and is named with them.
     """
 
-    def __init__(self, first_ids: Ids, origins: Sequence[Origin], links: tuple[Link, ...] = ()) -> None:
+    def __init__(self, first_ids: Ids, origins: Sequence[Origin], links: tuple[FollowedRows, ...] = ()) -> None:
         self._first_ids, self._origins, self._links = first_ids, origins, links
 
     def __call__(self, row_id: int) -> str:

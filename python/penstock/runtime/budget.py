@@ -49,7 +49,7 @@ class Ring(Protocol):
 
 
 @dataclass(eq=False)
-class Share:
+class BudgetShare:
     """An item's part of the budget. asked_bytes: without what is supposed of growth; held_bytes: seen after the last stage."""
 
     reserved_bytes: int
@@ -80,7 +80,7 @@ class Budget:
 
     def _begin(self) -> None:
         self._due: deque[Work] = deque()
-        self._shares: set[Share] = set()
+        self._shares: set[BudgetShare] = set()
         self._reserved_bytes = self._waiting = 0
         self._closed = False
         self._lock = threading.RLock()  # re-entrant: a loader that is collected meanwhile closes its run in this thread
@@ -128,7 +128,7 @@ class Budget:
             self._due.remove(work)
         self._wake()
 
-    def admit(self, work: Work, *, block_bytes: int = 0, asked_bytes: int, ends_turn: bool = False) -> Share:
+    def admit(self, work: Work, *, block_bytes: int = 0, asked_bytes: int, ends_turn: bool = False) -> BudgetShare:
         """Waits for room for an item, and for blocks that it opens and `keep` counts from then on; StoppedError if the run ends before.
 
         ends_turn: what was drawn after it may be admitted now.
@@ -142,7 +142,7 @@ class Budget:
                 self._waiting += 1
                 self._changed.wait(LOOK_S)
                 self._waiting -= 1
-            share = Share(self._grown(asked_bytes), asked_bytes)
+            share = BudgetShare(self._grown(asked_bytes), asked_bytes)
             self._shares.add(share)
             self._reserved_bytes += share.reserved_bytes
             if ends_turn:
@@ -188,7 +188,7 @@ class Budget:
             self._kept_bytes += size_bytes
             self._note_most()
 
-    def note(self, share: Share, size_bytes: int) -> None:
+    def note(self, share: BudgetShare, size_bytes: int) -> None:
         """After a stage an item holds so much."""
         share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
         if size_bytes > share.reserved_bytes or self._waiting:
@@ -196,7 +196,7 @@ class Budget:
                 self._reserve(share, max(share.reserved_bytes, size_bytes))
                 self._expect_as_much(share)
 
-    def finish(self, share: Share, size_bytes: int) -> None:
+    def finish(self, share: BudgetShare, size_bytes: int) -> None:
         """An item is ready for the consumer, and grows no more. Those that come are supposed to grow alike."""
         share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
         share.is_finished = True
@@ -209,7 +209,7 @@ class Budget:
             self._reserve(share, size_bytes)
             self._note_most()
 
-    def _expect_as_much(self, share: Share) -> None:
+    def _expect_as_much(self, share: BudgetShare) -> None:
         """Items that are not finished are supposed to grow as much as one has: those that come, and those that are on their way."""
         if share.most_bytes <= share.asked_bytes * self._supposed_growth or not share.asked_bytes:
             return
@@ -218,7 +218,7 @@ class Budget:
             if not other.is_finished:
                 self._reserve(other, max(other.reserved_bytes, self._grown(other.asked_bytes)))
 
-    def release(self, share: Share) -> None:
+    def release(self, share: BudgetShare) -> None:
         """The consumer has the item."""
         with self._lock:
             if share in self._shares:
@@ -242,7 +242,7 @@ class Budget:
             self._closed = True
             self._wake()
 
-    def _reserve(self, share: Share, size_bytes: int) -> None:
+    def _reserve(self, share: BudgetShare, size_bytes: int) -> None:
         if share in self._shares:
             self._reserved_bytes += size_bytes - share.reserved_bytes
             share.reserved_bytes = size_bytes

@@ -40,7 +40,7 @@ from penstock.core.warnings import warn
 from penstock.observe.metrics import Meter
 from penstock.observe.torch_profiler import profiled
 from penstock.order.steps.cursor import Work
-from penstock.runtime.budget import Budget, Share
+from penstock.runtime.budget import Budget, BudgetShare
 from penstock.runtime.channel import Channel, Closed, Gate, Joined, NothingYet, Tickets
 from penstock.runtime.crew import Crew
 from penstock.runtime.doing import HANDS_ON, RESTS, WAITS, WORKS, Doing, StageNow
@@ -107,7 +107,7 @@ class Run:
         try:
             for stage, crew, inbox, outbox in zip(stages, self._crews, inboxes, self._channels, strict=True):
                 is_last, hold_consumer = outbox is self._channels[-1], self._channels[-1].hold_taker
-                noted = _Noted(self._budget, is_last=is_last, is_copied=stage.kind == "copy")
+                noted = _BudgetNotes(self._budget, is_last=is_last, is_copied=stage.kind == "copy")
                 first = partial(_begin_thread, self._stop, hold_consumer, thread_setup)
                 crew.begin(partial(_server, stage, crew.meter, crew.gate, (inbox, outbox), first, noted))
         except BaseException:  # Ctrl-C, or the system has no more threads to give
@@ -222,13 +222,13 @@ class Run:
             warn(f"penstock: {', '.join(left)} did not stop within {patience_s:g} s")
 
 
-class _Noted:
+class _BudgetNotes:
     """Tells the budget what an item holds after a stage. What was copied to a device holds nothing here any more."""
 
     def __init__(self, budget: Budget, *, is_last: bool, is_copied: bool) -> None:
         self._budget, self._is_last, self._is_copied = budget, is_last, is_copied
 
-    def __call__(self, share: Share | None, size_bytes: int) -> None:
+    def __call__(self, share: BudgetShare | None, size_bytes: int) -> None:
         if share is None:
             return
         if self._is_last:
@@ -254,7 +254,7 @@ def _server(
     gate: Gate,
     channels: tuple[Tickets[Any] | Channel[Passed], Channel[Passed]],
     first: Callable[[], None],
-    noted: _Noted,
+    noted: _BudgetNotes,
     number: int,
     doing: Doing,
 ) -> Callable[[], None]:
@@ -285,7 +285,7 @@ def _serve_one(
     figures: tuple[Meter, Doing],
     inbox: Tickets[Any] | Channel[Passed],
     outbox: Channel[Passed],
-    noted: _Noted,
+    noted: _BudgetNotes,
 ) -> None:
     meter, doing = figures
     asked_at = time.perf_counter()

@@ -17,7 +17,7 @@ from penstock.core.columns.rows import take_rows
 from penstock.core.columns.spec import Columns, Ids, Spans, Spec
 from penstock.order.keys import mix_rows
 from penstock.order.steps.cursor import Work
-from penstock.runtime.budget import Share
+from penstock.runtime.budget import BudgetShare
 
 ItemT = TypeVar("ItemT", bound="Item")
 
@@ -41,7 +41,7 @@ class Item:
     rows_per_step: int
     find_ids: Callable[[], Ids]
     find_draws: Callable[[], Ids | None] = _no_draws
-    share: Share | None = None
+    share: BudgetShare | None = None
     _ids: Ids | None = field(default=None, init=False)
     _planned: tuple[Ids, Ids | None] | None = field(default=None, init=False)
 
@@ -112,7 +112,7 @@ class SourceRows:
     """An item's rows of one source, or of several that are read as one.
 
     source: the number of its reader. at: their places among the item's rows, None for all of them. samples: their ids in the source. held: what the
-    source's reader has of them so far, of a type that it alone knows (see `stages.read.reader`). ids: as of `Part`.
+    source's reader has of them so far, of a type that it alone knows (see `stages.read.reader`). ids: as of `ItemPart`.
     """
 
     source: int
@@ -147,7 +147,7 @@ class Loaded(Item):
 
 
 @dataclass
-class Part:
+class ItemPart:
     """Columns of an item's rows of some neighbouring sources: those numbered [sources[0], sources[1]).
 
     at: their places among the item's rows, None for all of them. ids: theirs, where they are not the item's: of rows that follow others (`zip`).
@@ -159,10 +159,10 @@ class Part:
     spec: Spec
     ids: Ids | None = None
 
-    def take(self, rows: Ids) -> Part:
+    def take(self, rows: Ids) -> ItemPart:
         """Some of the rows, by their numbers."""
         columns = {name: take_rows(column, rows) for name, column in self.columns.items()}
-        return Part(self.sources, _some(self.at, rows), columns, self.spec, _none_or(self.ids, rows))
+        return ItemPart(self.sources, _some(self.at, rows), columns, self.spec, _none_or(self.ids, rows))
 
 
 def _some(at: Ids | None, rows: Ids) -> Ids:
@@ -177,7 +177,7 @@ def _none_or(ids: Ids | None, rows: Ids) -> Ids | None:
 class Columned(Item):
     """Rows as columns: a part a source, until `concat` joins them."""
 
-    parts: list[Part]
+    parts: list[ItemPart]
 
     @property
     def size_bytes(self) -> int:
@@ -189,24 +189,24 @@ class Columned(Item):
         """Bytes of the columns."""
         return self.size_bytes
 
-    def part(self, sources: tuple[int, int]) -> Part | None:
+    def part(self, sources: tuple[int, int]) -> ItemPart | None:
         """The part of some sources, None where the item has no rows of them."""
         return next((part for part in self.parts if part.sources == sources), None)
 
-    def ids_of(self, part: Part) -> Ids:
+    def ids_of(self, part: ItemPart) -> Ids:
         """The ids of a part's rows."""
         if part.ids is not None:
             return part.ids
         return self.ids if part.at is None else self.ids[part.at]
 
-    def keys_of(self, part: Part) -> Ids:
+    def keys_of(self, part: ItemPart) -> Ids:
         """The numbers by which a part's rows draw random numbers in their epoch: their ids, or these mixed with their draws."""
         draws, ids = self.find_draws(), self.ids_of(part)
         if draws is None:
             return ids
         return mix_rows(ids, draws if part.at is None else draws[part.at])
 
-    def draw_of(self, part: Part, *, is_frozen: bool) -> tuple[int, Ids]:
+    def draw_of(self, part: ItemPart, *, is_frozen: bool) -> tuple[int, Ids]:
         """The epoch in which a part's rows draw random numbers, and their keys. is_frozen: as in epoch 0, whichever it is."""
         if not is_frozen:
             return self.epoch, self.keys_of(part)

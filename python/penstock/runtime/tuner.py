@@ -33,7 +33,7 @@ KERNELS, PREFETCH = "kernels", "prefetch"
 _KINDS: dict[str, Kind] = {"python": "function", "process": "process", "io": "read"}
 
 
-class Crew(Protocol):
+class TunedCrew(Protocol):
     """The threads of a stage (see `engine.crew`). busy_s, items: so far."""
 
     @property
@@ -111,7 +111,7 @@ class Tuner:
 
     # While it runs
 
-    def after_item(self, crews: Sequence[Crew], waited_s: float, *, is_full: bool) -> None:
+    def after_item(self, crews: Sequence[TunedCrew], waited_s: float, *, is_full: bool) -> None:
         """The consumer has an item, for which it waited. is_full: whether as many more are ready as may be."""
         now = self._clock()
         self._blind = 0
@@ -134,7 +134,7 @@ class Tuner:
     def _is_window(self, seconds: float) -> bool:
         return any(seconds >= least and self._items >= items for least, items in _WINDOWS)
 
-    def while_waiting(self, crews: Sequence[Crew]) -> None:
+    def while_waiting(self, crews: Sequence[TunedCrew]) -> None:
         """Nothing came for some time: a stage whose threads all work on long items gets more, if the CPUs are idle."""
         now, cpu_s = self._clock(), self._cpu_clock()
         before, self._looked = self._looked, (now, cpu_s)
@@ -157,14 +157,14 @@ class Tuner:
         why = "the consumer waited although the queue had been full" if after > before else "the consumer never waited"
         self._keep(Decision(self._clock(), PREFETCH, before, after, why))
 
-    def _cut(self, crews: Sequence[Crew], now: float) -> None:
+    def _cut(self, crews: Sequence[TunedCrew], now: float) -> None:
         """A window begins."""
         self._settle_until, self._cut_at = 0.0, now
         self._items = self._full = 0
         self._waited_s, self._cpu_s = 0.0, self._cpu_clock()
         self._before = [(crew.busy_s, crew.waiting_s) for crew in crews]
 
-    def _window(self, crews: Sequence[Crew], seconds: float) -> Window:
+    def _window(self, crews: Sequence[TunedCrew], seconds: float) -> Window:
         before = zip(crews, self._before, strict=True)
         busy, waiting = zip(
             *((crew.busy_s - busy_s, crew.waiting_s - waiting_s) for crew, (busy_s, waiting_s) in before), strict=True
@@ -189,14 +189,14 @@ class Tuner:
             return self._of_stage[number].name
         return KERNELS if number < len(self._computes) and self._computes[number] else ""
 
-    def _item_s(self, crews: Sequence[Crew], decision: Decision) -> float:
+    def _item_s(self, crews: Sequence[TunedCrew], decision: Decision) -> float:
         """How long what was in progress before a change takes to leave."""
         for number, knob in self._of_stage.items():
             if knob.name == decision.knob:
                 return _SETTLE_ITEMS * crews[number].busy_s / max(1, crews[number].items)
         return 0.0
 
-    def _apply(self, crews: Sequence[Crew], decisions: Sequence[Decision]) -> None:
+    def _apply(self, crews: Sequence[TunedCrew], decisions: Sequence[Decision]) -> None:
         for decision in decisions:
             self._keep(decision)
             if decision.knob == KERNELS:

@@ -71,7 +71,7 @@ class Watchdog:
 
         def look() -> None:
             nonlocal wait
-            wait = wait or _Wait(patience_s, run, below)
+            wait = wait or _ItemWait(patience_s, run, below)
             if wait.is_stalled():
                 self.stalls += 1
                 _log.warning("%s", _text(wait.patience_s, run, below, about))
@@ -85,7 +85,7 @@ def _is_patience(value: Any) -> bool:
 
 
 @dataclass
-class _Wait:
+class _ItemWait:
     """One wait for an item: how many items all stages had finished, and when that was first seen."""
 
     patience_s: float

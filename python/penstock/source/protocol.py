@@ -53,7 +53,7 @@ class Resuming(Enum):
     NEVER = "never"
 
 
-class Opened(Protocol):
+class OpenedDataset(Protocol):
     """An opened dataset."""
 
     @property
@@ -70,7 +70,7 @@ class Opened(Protocol):
 
 
 @runtime_checkable
-class Source(Opened, Protocol):
+class Source(OpenedDataset, Protocol):
     """An opened dataset of records, or of rows in memory: how records become columns. Its access is RECORDS or MEMORY.
 
     Example:
@@ -146,7 +146,7 @@ class StepSource(Protocol):
 
 
 @runtime_checkable
-class BlockSource(Opened, Protocol):
+class BlockSource(OpenedDataset, Protocol):
     """An opened dataset whose rows lie in columns (Parquet, HDF5, a database): neighbouring rows are loaded together.
 
     Its access is BLOCKS, PARTS or FORWARD.

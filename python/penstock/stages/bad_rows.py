@@ -18,7 +18,7 @@ from penstock.core.columns.spec import Columns, Ids, Spans
 from penstock.core.errors import DataError
 from penstock.plan.nodes import Origin
 from penstock.resolve.row_places import RowPlaces
-from penstock.runtime.stage import Columned, Item, Loaded, Part, Planned, SourceRows
+from penstock.runtime.stage import Columned, Item, ItemPart, Loaded, Planned, SourceRows
 from penstock.stages.read.null_rows import NullRows
 from penstock.stages.read.reader import AnyReader
 
@@ -74,14 +74,14 @@ class BadRows:
 
         def columns(item: Planned | Loaded) -> Columned:
             self._tolerance.count(item.rows)
-            parts, bad = list[Part](), dict[int, DataError]()
+            parts, bad = list[ItemPart](), dict[int, DataError]()
             for rows in item.parts:
                 if len(rows.samples):
                     reader = readers[rows.source]
                     made, kept, found = _read(reader, item, rows)
                     bad |= self._noted(item, 0, rows.at, rows.ids, found, are_all=made is None)
                     if made is not None:
-                        parts.append(Part(sources[rows.source], kept.at, made, dict(reader.spec), kept.ids))
+                        parts.append(ItemPart(sources[rows.source], kept.at, made, dict(reader.spec), kept.ids))
                 rows.held = None
             made_item = item.to(Columned, parts=_without(parts, bad))
             self._filled(made_item, bad, 0)
@@ -155,11 +155,11 @@ class BadRows:
 class MakesGood(Protocol):
     """A stage that makes all good rows at once."""
 
-    def good_rows(self, item: Columned, part: Part) -> tuple[Columned | None, dict[int, DataError]]:
+    def good_rows(self, item: Columned, part: ItemPart) -> tuple[Columned | None, dict[int, DataError]]:
         """An item with the good rows of a part, None if there is none; and the bad ones, by their numbers. DataError where it cannot."""
 
 
-def _worked(work: Any, item: Columned, part: Part, rows: int) -> tuple[Columned | None, dict[int, DataError]]:
+def _worked(work: Any, item: Columned, part: ItemPart, rows: int) -> tuple[Columned | None, dict[int, DataError]]:
     if isinstance(work, MakesGood):
         try:
             return work.good_rows(item, part)
@@ -171,11 +171,11 @@ def _worked(work: Any, item: Columned, part: Part, rows: int) -> tuple[Columned 
     )
 
 
-def _copy(part: Part) -> Part:
+def _copy(part: ItemPart) -> ItemPart:
     columns = {
         name: column.copy() if isinstance(column, np.ndarray) else column for name, column in part.columns.items()
     }
-    return Part(part.sources, part.at, columns, part.spec, part.ids)
+    return ItemPart(part.sources, part.at, columns, part.spec, part.ids)
 
 
 def _read(reader: AnyReader, item: Item, rows: SourceRows) -> tuple[Columns | None, SourceRows, dict[int, DataError]]:
@@ -213,11 +213,11 @@ def _read_nulls(
     return made, left.take(_good(len(every), nulls)) if nulls else left, bad
 
 
-def _without(parts: Sequence[Part], bad: Mapping[int, Any]) -> list[Part]:
+def _without(parts: Sequence[ItemPart], bad: Mapping[int, Any]) -> list[ItemPart]:
     """Parts without some places of the item."""
     if not bad:
         return [*parts]
-    places, kept = np.array(list(bad)), list[Part]()
+    places, kept = np.array(list(bad)), list[ItemPart]()
     for part in parts:
         at = part.at if part.at is not None else np.arange(_length(part))
         rows = np.flatnonzero(~np.isin(at, places))
@@ -228,7 +228,7 @@ def _without(parts: Sequence[Part], bad: Mapping[int, Any]) -> list[Part]:
     return kept
 
 
-def _length(part: Part) -> int:
+def _length(part: ItemPart) -> int:
     return len(next(iter(part.columns.values())))
 
 

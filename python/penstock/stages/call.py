@@ -22,7 +22,7 @@ ASYNC_CALLS = 16
 MASK = "mask"
 
 
-class Call(Protocol):
+class FunctionCalls(Protocol):
     """Calls of a user's function, wherever it runs."""
 
     def __call__(self, columns: Columns, keys: DrawKeys) -> Columns:

@@ -7,7 +7,7 @@ from penstock.core import kernels
 from penstock.core.draw_keys import DrawKeys
 from penstock.order.keys import STEP_KEY, TRANSFORM_KEY
 from penstock.runtime.stage import Columned
-from penstock.stages.call import Call
+from penstock.stages.call import FunctionCalls
 
 
 class CallFunction:
@@ -16,7 +16,7 @@ class CallFunction:
     def __init__(
         self,
         sources: tuple[int, int],
-        call: Call,
+        call: FunctionCalls,
         seed: int,
         number: int,
         *,

@@ -12,9 +12,9 @@ from penstock.core.columns.spec import Field, Spans
 from penstock.core.errors import PlanError
 from penstock.deliver import Deliver
 from penstock.order.steps.batches import BatchOrder, Last
-from penstock.resolve.ordering import Where
+from penstock.resolve.ordering import RankSettings
 from penstock.runtime.slots import Slots
-from penstock.runtime.stage import Columned, Delivered, Item, Part
+from penstock.runtime.stage import Columned, Delivered, Item, ItemPart
 from penstock.stages.moved_ops import MovedOps
 
 #: The column that says which rows are padding, where a plan pads.
@@ -28,7 +28,7 @@ class DeliverColumns:
         self,
         deliver: Deliver,
         order: BatchOrder,
-        where: Where,
+        where: RankSettings,
         slots: Slots,
         on_device: Mapping[str, MovedOps],
         copied_slots: Slots | None = None,
@@ -54,7 +54,7 @@ class DeliverColumns:
         self._leave_to_device(item, part, converted)
         return item.to(Delivered, columns=self._deliver.finish(converted, item.rows_per_step, self._take))
 
-    def _leave_to_device(self, item: Columned, part: Part, columns: dict[str, Any]) -> None:
+    def _leave_to_device(self, item: Columned, part: ItemPart, columns: dict[str, Any]) -> None:
         """Says of columns what the device is to make of them."""
         moved = {name: ops for name, ops in self._on_device.items() if name in columns}
         if moved:

@@ -15,7 +15,7 @@ from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
-from penstock.runtime.stage import Columned, Part
+from penstock.runtime.stage import Columned, ItemPart
 
 
 class MergeParts:
@@ -36,13 +36,13 @@ class MergeParts:
         item.parts = [*others, self._merged(mine, item.rows)]
         return item
 
-    def _merged(self, parts: list[Part], rows: int) -> Part:
+    def _merged(self, parts: list[ItemPart], rows: int) -> ItemPart:
         first = parts[0]
         for part in parts:
             self._check_alike(self._branches.index(part.sources), part.spec)
         if len(parts) == 1:
             whole = first.at if first.at is not None and len(first.at) < rows else None
-            return Part(self._sources, whole, first.columns, first.spec, first.ids)
+            return ItemPart(self._sources, whole, first.columns, first.spec, first.ids)
         places = [part.at for part in parts if part.at is not None]
         together, at = _closed_up(places, rows)
         which, row = kernels.sources_of(at)
@@ -52,7 +52,7 @@ class MergeParts:
             for name, field in first.spec.items()
         }
         ids = None if first.ids is None else np.concatenate([part.ids for part in parts if part.ids is not None])
-        return Part(
+        return ItemPart(
             self._sources, together, columns, first.spec, ids if ids is None else ids[np.argsort(np.concatenate(at))]
         )
 

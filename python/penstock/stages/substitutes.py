@@ -20,7 +20,7 @@ from penstock.plan.nodes import Node
 from penstock.plan.tree import flow, lane_stage, leaves
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
-from penstock.runtime.stage import Columned, Part, Stage
+from penstock.runtime.stage import Columned, ItemPart, Stage
 from penstock.source.protocol import Access
 
 #: Rows that may be bad in a row, one after the other in one place.
@@ -88,7 +88,7 @@ class Substitutes:
 
     def _join(self, item: Columned, missing: Ids, side: Columned) -> Ids:
         """Puts what was made into its places; which of those that are missing still are."""
-        homes = dict[tuple[int, int], list[Part]]()
+        homes = dict[tuple[int, int], list[ItemPart]]()
         for part in side.parts:
             homes.setdefault(self._home(item, part.sources), []).append(part)
         filled = np.zeros(len(missing), dtype=bool)
@@ -106,7 +106,7 @@ class Substitutes:
         known = [*(part.sources for part in item.parts), *self._homes]
         return next((home for home in known if home[0] <= sources[0] and sources[1] <= home[1]), sources)
 
-    def _joined(self, sources: tuple[int, int], rows: int, parts: Sequence[Part]) -> Part:
+    def _joined(self, sources: tuple[int, int], rows: int, parts: Sequence[ItemPart]) -> ItemPart:
         first = parts[0]
         for part in parts[1:]:
             if dict(part.spec) != dict(first.spec):
@@ -126,7 +126,7 @@ class Substitutes:
             for name, field in first.spec.items()
         }
         ids = [part.ids for part in parts if part.ids is not None]
-        return Part(
+        return ItemPart(
             sources,
             at[turn] if len(at) < rows else None,
             columns,
@@ -153,6 +153,6 @@ def check_substitutes(root: Node) -> None:
         )
 
 
-def _placed(part: Part, missing: Ids) -> Part:
+def _placed(part: ItemPart, missing: Ids) -> ItemPart:
     """A part of rows that were made for missing ones, by their places in the item that misses them."""
-    return Part(part.sources, missing if part.at is None else missing[part.at], part.columns, part.spec, part.ids)
+    return ItemPart(part.sources, missing if part.at is None else missing[part.at], part.columns, part.spec, part.ids)

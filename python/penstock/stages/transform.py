@@ -24,7 +24,7 @@ from penstock.plan.nodes import Draws, Read
 from penstock.resolve.row_places import RowPlaces
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
-from penstock.runtime.stage import Columned, Part
+from penstock.runtime.stage import Columned, ItemPart
 from penstock.source.protocol import Access
 from penstock.stages.read.parse import NamedRows
 from penstock.stages.read.samples import load_samples
@@ -117,7 +117,7 @@ class ApplyKernels:
             part.columns, part.spec = self._applied(item, part, None)
         return item
 
-    def good_rows(self, item: Columned, part: Part) -> tuple[Columned | None, dict[int, DataError]]:
+    def good_rows(self, item: Columned, part: ItemPart) -> tuple[Columned | None, dict[int, DataError]]:
         """The same of a part, without the bad rows; and these, by their numbers in it, which is as it was if there are any."""
         bad = dict[int, DataError]()
         columns, spec = self._applied(item, part, bad)
@@ -125,10 +125,10 @@ class ApplyKernels:
             part.columns, part.spec = columns, spec
             return item, bad
         good = np.delete(np.arange(len(item.ids_of(part))), list(bad))
-        made = Part(self._sources, part.at, columns, spec, part.ids).take(good)
+        made = ItemPart(self._sources, part.at, columns, spec, part.ids).take(good)
         return item.to(Columned, parts=[made]) if len(good) else None, bad
 
-    def _applied(self, item: Columned, part: Part, bad: dict[int, DataError] | None) -> tuple[Columns, Spec]:
+    def _applied(self, item: Columned, part: ItemPart, bad: dict[int, DataError] | None) -> tuple[Columns, Spec]:
         """What becomes of a part. bad: gets the bad rows; None where they are errors."""
         ids, (epoch, rows) = item.ids_of(part), item.draw_of(part, is_frozen=self._is_frozen)
         columns, spec = dict(part.columns), dict(part.spec)

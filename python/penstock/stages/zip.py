@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock.core.columns.spec import Columns, Field
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
-from penstock.runtime.stage import Columned, Part
+from penstock.runtime.stage import Columned, ItemPart
 
 
 class ZipParts:
@@ -32,5 +32,5 @@ class ZipParts:
             columns.update(part.columns)
             spec.update(part.spec)
         others = [part for part in item.parts if part.sources not in self._branches]
-        item.parts = [*others, Part(self._sources, parts[0].at, columns, spec, parts[0].ids)]
+        item.parts = [*others, ItemPart(self._sources, parts[0].at, columns, spec, parts[0].ids)]
         return item

@@ -21,7 +21,7 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?")
 
 
 @dataclass(frozen=True)
-class _Group:
+class _BraceGroup:
     """Where the braces of a group lie, and the commas directly within them."""
 
     start: int
@@ -49,9 +49,9 @@ def expand_braces(pattern: str) -> list[str]:
     return ["".join(path) for path in product(*parts)]
 
 
-def _groups(pattern: str) -> list[_Group]:
+def _groups(pattern: str) -> list[_BraceGroup]:
     """The outermost groups; an opening brace that is never closed begins none, nor does what stands behind it."""
-    found, commas = list[_Group](), list[int]()
+    found, commas = list[_BraceGroup](), list[int]()
     start, depth, deepest = -1, 0, 0
     for place in (found.start() for found in re.finditer(r"[{},]", pattern)):
         letter = pattern[place]
@@ -62,7 +62,7 @@ def _groups(pattern: str) -> list[_Group]:
         elif letter == "}" and depth:
             depth -= 1
             if not depth:
-                found.append(_Group(start, tuple(commas), place))
+                found.append(_BraceGroup(start, tuple(commas), place))
         elif letter == "," and depth == 1:
             commas.append(place)
     if found and deepest > _DEEPEST:
@@ -70,7 +70,7 @@ def _groups(pattern: str) -> list[_Group]:
     return found
 
 
-def _choices(pattern: str, group: _Group) -> list[str]:
+def _choices(pattern: str, group: _BraceGroup) -> list[str]:
     cuts = [group.start, *group.commas, group.end]
     parts = [pattern[low + 1 : high] for low, high in pairwise(cuts)]
     if not group.commas:

@@ -27,7 +27,7 @@ def _regex_of_part(part: str, known: dict[str, str]) -> str:
     return re.escape(part)
 
 
-class Wanted:
+class WantedFiles:
     """The files that a path, folder or glob selects.
 
     folder: the folder above all of them, without a slash at its end. is_glob: whether the path has wildcards.

@@ -25,7 +25,7 @@ _RUN_SAMPLES, _RUN_BYTES = 16, 8 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class BadSample:
+class UndecodableSample:
     """A sample that cannot be read, or whose image in `column` cannot be decoded ("" if it could not even be read)."""
 
     sample: int
@@ -36,14 +36,14 @@ class BadSample:
 
 def find_bad(
     source: AnySource, read: ByteRanges, columns: Sequence[str], *, threads: int, progress: Progress | None = None
-) -> Iterator[BadSample]:
+) -> Iterator[UndecodableSample]:
     """The bad samples, in the order of their ids. Reads every sample and decodes the images in `columns`.
 
     Memory: a few MiB and a decoded image for each thread, whatever the size of the dataset. A store that cannot be reached ends it.
     """
     stop, samples, done = threading.Event(), source.manifest.samples, 0
 
-    def check(run: Ids) -> tuple[int, list[BadSample]]:
+    def check(run: Ids) -> tuple[int, list[UndecodableSample]]:
         work_for(stop)
         return len(run), _bad_of(source, read, columns, run, stop)
 
@@ -89,7 +89,7 @@ def _runs(source: AnySource) -> Iterator[Ids]:
 
 def _bad_of(
     source: AnySource, read: ByteRanges, columns: Sequence[str], run: Ids, stop: threading.Event
-) -> list[BadSample]:
+) -> list[UndecodableSample]:
     place = source.manifest.place
     runs, unreadable = load_readable(source, read, run)
     bad = [_unreadable(sample, place(sample), str(error)) for sample, error in unreadable]
@@ -98,16 +98,16 @@ def _bad_of(
             if stop.is_set():
                 return bad
             if found := _wrong_with(image):
-                bad.append(BadSample(sample=sample, where=place(sample), column=column, found=found))
+                bad.append(UndecodableSample(sample=sample, where=place(sample), column=column, found=found))
     return sorted(bad, key=lambda one: one.sample)
 
 
-def _unreadable(sample: int, place: str, error: str) -> BadSample:
+def _unreadable(sample: int, place: str, error: str) -> UndecodableSample:
     """Errors about what is decoded together, as Parquet's row groups are, name a place of their own."""
     where, _, found = (
         (place, "", error.removeprefix(f"{place}: ")) if error.startswith(place) else error.partition(": ")
     )
-    return BadSample(sample=sample, where=where, column="", found=found)
+    return UndecodableSample(sample=sample, where=where, column="", found=found)
 
 
 def _images(samples: Ids, loaded: Columns, columns: Sequence[str]) -> Iterator[tuple[int, str, bytes]]:

@@ -19,7 +19,7 @@ from penstock.lower import lower
 from penstock.order.steps.cursor import Position, Work
 from penstock.plan.nodes import Batch, Node
 from penstock.plan.tree import find, inputs_of, lane_stage, leaves
-from penstock.resolve.ordering import Where
+from penstock.resolve.ordering import RankSettings
 from penstock.resolve.resolved import resolve
 from penstock.runtime.free_memory import default_memory
 from penstock.runtime.run import Run
@@ -52,7 +52,7 @@ class FewRows:
         self._rows = None if self._is_batched else _rows_or_none(root)
         steps = _ENDLESS_STEPS if self._rows is None else None
         plan = root if self._is_batched else Batch(input=root, size=1, lanes=1, steps=steps)
-        where = Where(rank=0, world_size=1, cpus=usable_cpus())
+        where = RankSettings(rank=0, world_size=1, cpus=usable_cpus())
         self._lowered = lower(plan, ToNumpy(), where, memory_bytes=default_memory(1))
         self._comes_in_order = staged is not None or any(leaf.access is Access.FORWARD for leaf in leaves(root))
         self._run: Run | None = None

@@ -22,7 +22,7 @@ from penstock.order.quality import ShuffleQuality, quality_of
 from penstock.order.steps.cursor import Position, Work
 from penstock.plan.nodes import Node, Opened, Read, Shard
 from penstock.plan.tree import find, inputs_of, lane_stage, leaves, with_inputs
-from penstock.resolve.ordering import Where
+from penstock.resolve.ordering import RankSettings
 from penstock.resolve.resolved import resolve
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, BlockSource
@@ -104,7 +104,7 @@ def simulate(root: Node, *, world_size: int, machines: int, epochs: int, cache_b
     made = []
     for number in range(machines):
         ranks = range(number * world_size // machines, (number + 1) * world_size // machines)
-        wheres = [Where(rank=rank, world_size=world_size) for rank in ranks]
+        wheres = [RankSettings(rank=rank, world_size=world_size) for rank in ranks]
         with tempfile.TemporaryDirectory(prefix="penstock-simulate-") as folder:
             cache = SimulatedCache(folder, cache_bytes) if cache_bytes else None
             machine = _Machine(root, wheres, cache)
@@ -119,7 +119,7 @@ def simulate(root: Node, *, world_size: int, machines: int, epochs: int, cache_b
     )
 
 
-class _Noted:
+class _CountingStorage:
     """A storage that reads nothing, and counts what it would have requested."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class _NotedBlocks:
     """A source of blocks that loads nothing; each block counts as a request, and has the mean size of all."""
 
     source: BlockSource
-    store: _Noted
+    store: _CountingStorage
 
     @property
     def manifest(self) -> Manifest:
@@ -168,8 +168,8 @@ class _NotedBlocks:
 class _Machine:
     """The ranks of one machine, which take their steps in turn, and their cache."""
 
-    def __init__(self, root: Node, wheres: list[Where], cache: SimulatedCache | None) -> None:
-        self._store = _Noted()
+    def __init__(self, root: Node, wheres: list[RankSettings], cache: SimulatedCache | None) -> None:
+        self._store = _CountingStorage()
         self._cached = None if cache is None else CachedStorage(self._store, cache)
         noted = self._noted(root)
         resolved = resolve(noted)

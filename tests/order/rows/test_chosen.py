@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.picked_rows import RowNumbers
 from penstock.core.columns.spec import Ids
 from penstock.order.protocol import RowOrder
 from penstock.order.rows.chosen import Chosen, joined
-from penstock.order.rows.concat import Concat
+from penstock.order.rows.concat import ConcatRows
 from penstock.order.rows.mixed import Mixed, Stop
 from penstock.order.rows.natural import Natural
-from penstock.order.rows.repeat import Repeat
+from penstock.order.rows.repeat import RepeatedRows
 from penstock.order.rows.segments import Segments
 from penstock.order.rows.shuffled import Shuffled
 from penstock.order.rows.slice import Slice
@@ -31,7 +31,7 @@ IDS = st.one_of(ASCENDING, UNIQUE, REPEATED)
 
 
 def chosen(ids: Ids, first_id: int = 0) -> Chosen:
-    return Chosen(Picked(ids, int(ids.max()) + 1), first_id)
+    return Chosen(RowNumbers(ids, int(ids.max()) + 1), first_id)
 
 
 @given(IDS, st.integers(0, 9), st.integers(0, 60), st.integers(1, 60))
@@ -51,7 +51,7 @@ def test_it_is_the_list_of_its_ids(ids: Ids, first_id: int, first: int, count: i
     assert thinned.ids(np.arange(thinned.rows)).tolist() == known[::count]
     both = joined([some, Segments(((3, 4, 2),))])
     assert both.ids(np.arange(both.rows)).tolist() == [*known, 3, 5, 7, 9]
-    again = Chosen.of(some, Picked(np.arange(some.rows)[::-1], some.rows))
+    again = Chosen.of(some, RowNumbers(np.arange(some.rows)[::-1], some.rows))
     assert again.ids(np.arange(some.rows)).tolist() == known[::-1]
 
 
@@ -96,11 +96,11 @@ def orders(draw: st.DrawFn, ids: st.SearchStrategy[Ids] = IDS) -> RowOrder:
         first = draw(st.integers(0, rows - 1))
         return Slice(input=made, first=first, count=draw(st.integers(1, rows - first)))
     if kind == "repeat":
-        return Repeat(input=made, times=draw(st.integers(1, 3)))
+        return RepeatedRows(input=made, times=draw(st.integers(1, 3)))
     if kind in ("concat", "mixed"):
         both, first_ids = (made, one(5000, shuffled=True)), (0, 5000)
         if kind == "concat" or not min(part.lane_rows().min() for part in both):
-            return Concat(inputs=both, first_ids=first_ids)
+            return ConcatRows(inputs=both, first_ids=first_ids)
         stop = draw(st.sampled_from([Stop.FIRST, Stop.ALL]))
         mixed = Mixed(inputs=both, first_ids=first_ids, quotas=((0, (draw(st.integers(1, 3)), 1)),), stop=stop)
         return mixed if mixed.lane_rows().min() else made
@@ -145,7 +145,7 @@ def test_the_forecast_finds_the_next_copy(order: RowOrder, epoch: int, step: int
     batches = BatchOrder(rows=order)
     low = random.randrange(batches.lanes)  # type: ignore[attr-defined]
     high = random.randrange(low, batches.lanes) + 1  # type: ignore[attr-defined]
-    if isinstance(order, Repeat | Mixed):  # of which a copy in another lane may hide one in these
+    if isinstance(order, RepeatedRows | Mixed):  # of which a copy in another lane may hide one in these
         low, high = 0, batches.lanes
     share = (low * batches.rows_per_lane, high * batches.rows_per_lane)
     coming: dict[int, int] = {}
@@ -158,7 +158,7 @@ def test_the_forecast_finds_the_next_copy(order: RowOrder, epoch: int, step: int
         if is_natural and one not in coming:
             continue  # blocks of the natural order belong to all
         if when < batches.even_steps:
-            off = 0 if isinstance(order, Natural | Repeat) else 4
+            off = 0 if isinstance(order, Natural | RepeatedRows) else 4
             assert is_natural or (abs(when - coming[one]) <= off if one in coming else when < step), one
 
 
@@ -179,7 +179,7 @@ def test_copies_have_draws_of_their_own(order: RowOrder, epoch: int) -> None:
 
 @pytest.mark.parametrize("count", [10_000_000])
 def test_ten_million_rows_take_four_bytes_each(count: int) -> None:
-    some = Picked(np.arange(0, 2 * count, 2), 2 * count)
+    some = RowNumbers(np.arange(0, 2 * count, 2), 2 * count)
     assert some.numbers.nbytes == 4 * count
     assert some.ascends
     assert len(some.edges(2)) == 2

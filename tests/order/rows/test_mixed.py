@@ -14,7 +14,7 @@ from penstock.core.columns.spec import Ids
 from penstock.order.protocol import RowOrder, is_open
 from penstock.order.rows.mixed import Mixed, Stop, mixed_rows
 from penstock.order.rows.natural import Natural
-from penstock.order.rows.repeat import Repeat
+from penstock.order.rows.repeat import RepeatedRows
 from penstock.order.rows.segments import Segments
 from penstock.order.rows.shuffled import Shuffled
 from penstock.order.rows.slice import Slice
@@ -66,7 +66,7 @@ def orders(draw: st.DrawFn, depth: int = 2, begin: int = 0) -> tuple[RowOrder, i
         ), begin
     inner, begin = draw(orders(depth - 1, begin))
     if kind == "repeat":
-        return Repeat(input=inner, times=draw(st.integers(1, 3))), begin
+        return RepeatedRows(input=inner, times=draw(st.integers(1, 3))), begin
     rows = int(inner.lane_rows().sum())
     first = draw(st.integers(0, rows - 1))
     return Slice(input=inner, first=first, count=draw(st.integers(1, rows - first))), begin
@@ -113,7 +113,7 @@ def test_the_native_order_is_the_same(
 
 def in_python(order: RowOrder) -> RowOrder:
     """The same with no mixture made natively."""
-    if isinstance(order, (Repeat, Slice)):
+    if isinstance(order, (RepeatedRows, Slice)):
         return replace(order, input=in_python(order.input))
     if not isinstance(order, Mixed):
         return order
@@ -188,7 +188,7 @@ def test_a_block_is_opened_once_in_a_round(made: tuple[RowOrder, int], epoch: in
 
 def ends_within(order: RowOrder) -> int:
     """In how many epochs of mixes with so many rows, below others, a round of a dataset may be."""
-    below = getattr(order, "inputs", ()) or ((order.input,) if isinstance(order, (Repeat, Slice)) else ())
+    below = getattr(order, "inputs", ()) or ((order.input,) if isinstance(order, (RepeatedRows, Slice)) else ())
     most = max(map(ends_within, below), default=1)
     for inner in below:
         if isinstance(inner, Mixed) and inner.stop is Stop.ROWS:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.core.columns.spec import Ids
 from penstock.order.lanes import deal
 from penstock.order.protocol import RowOrder, Shape, is_open
-from penstock.order.rows.concat import Concat
+from penstock.order.rows.concat import ConcatRows
 from penstock.order.rows.natural import Natural
 from penstock.order.rows.segments import Segments
 from penstock.order.rows.shuffled import Shuffled
@@ -82,7 +82,7 @@ def orders(draw: st.DrawFn) -> RowOrder:
         first_ids.append(begin)
         first, count, distance = segments.runs[-1]
         begin += first + (count - 1) * distance + 1
-    made: RowOrder = inputs[0] if len(inputs) == 1 else Concat(inputs=tuple(inputs), first_ids=tuple(first_ids))
+    made: RowOrder = inputs[0] if len(inputs) == 1 else ConcatRows(inputs=tuple(inputs), first_ids=tuple(first_ids))
     if draw(st.booleans()):
         rows = int(made.lane_rows().sum())
         first = draw(st.integers(0, rows - 1))
@@ -178,7 +178,7 @@ def test_many_small_orders_fill_the_lanes_equally() -> None:
         Shuffled(segments=Segments(((5 * number, 5, 1),)), lanes=2, rows_per_lane=2, seed=number)
         for number in range(10)
     )
-    order = Concat(inputs=inputs, first_ids=tuple(range(0, 50, 5)))
+    order = ConcatRows(inputs=inputs, first_ids=tuple(range(0, 50, 5)))
     assert order.lane_rows().tolist() == [25, 25]
     batches = BatchOrder(rows=order)
     assert (batches.even_steps, batches.full_steps, batches.steps_per_epoch) == (12, 12, 13)

@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.picked_rows import RowNumbers
 from penstock.order.protocol import RowOrder
 from penstock.order.rows.chosen import Chosen, ChosenRows
 from penstock.order.rows.natural import Natural
 from penstock.order.rows.segments import Segments
 from penstock.order.rows.shuffled import Shuffled
-from penstock.order.rows.zipped import Link, Zipped
+from penstock.order.rows.zipped import FollowedRows, Zipped
 from support.tries import tries
 
 
@@ -24,7 +24,7 @@ def rows_of(draw: st.DrawFn, count: int) -> ChosenRows:
         gaps = draw(st.lists(st.sampled_from([1, 1, 1, 2, 30]), min_size=count, max_size=count))
         ids = np.cumsum(gaps) - 1
         order = draw(st.permutations(range(count))) if kind == 2 else range(count)
-        return Chosen(Picked(ids[list(order)], int(ids.max()) + 1)).read_by(draw(st.integers(1, 12)), np.array([0]))
+        return Chosen(RowNumbers(ids[list(order)], int(ids.max()) + 1)).read_by(draw(st.integers(1, 12)), np.array([0]))
     runs, begin = [], 0
     while count:
         rows, distance = draw(st.integers(1, count)), draw(st.sampled_from([1, 1, 2, 5]))
@@ -44,10 +44,10 @@ def zips(draw: st.DrawFn) -> Zipped:
     leader, follower, third = (draw(rows_of(count)) for _ in range(3))
     edges = np.cumsum([0, *map(end_of, (leader, follower, third))]).tolist()
     ranges = [(edges[number], edges[number + 1]) for number in range(3)]
-    second = Link(leader=follower, follower=third, leads=ranges[1], follows=ranges[2])
+    second = FollowedRows(leader=follower, follower=third, leads=ranges[1], follows=ranges[2])
     if draw(st.booleans()):
-        second = Link(leader=leader, follower=third, leads=ranges[0], follows=ranges[2])
-    links = (Link(leader=leader, follower=follower, leads=ranges[0], follows=ranges[1]), second)
+        second = FollowedRows(leader=leader, follower=third, leads=ranges[0], follows=ranges[2])
+    links = (FollowedRows(leader=leader, follower=follower, leads=ranges[0], follows=ranges[1]), second)
     return Zipped(input=draw(orders(leader)), links=links)
 
 
@@ -61,7 +61,7 @@ def orders(draw: st.DrawFn, leader: ChosenRows) -> RowOrder:
         chosen = leader.sliced(first, draw(st.integers(1, leader.rows - first)))
     if kind == 2:
         picked = draw(st.lists(st.integers(0, leader.rows - 1), min_size=1, unique=True).map(sorted))
-        chosen = Chosen.of(leader, Picked(np.array(picked), leader.rows))
+        chosen = Chosen.of(leader, RowNumbers(np.array(picked), leader.rows))
     wanted = draw(st.integers(1, 6))
     chosen = chosen.read_by(wanted, np.array([0]))
     sizes = {
@@ -101,7 +101,9 @@ def test_followers_come_with_their_leaders(order: Zipped, epoch: int) -> None:
         assert (begin == end).all(), "what no row takes is never needed"
 
 
-def _check_blocks(order: Zipped, epoch: int, ids: np.ndarray, link: Link, lane: np.ndarray, row: np.ndarray) -> None:
+def _check_blocks(
+    order: Zipped, epoch: int, ids: np.ndarray, link: FollowedRows, lane: np.ndarray, row: np.ndarray
+) -> None:
     """Every row lies in one block, which stays open until its last row came."""
     first, end, which = order.blocks(epoch, ids)
     assert len({*first.tolist()}) == len(first)

@@ -14,12 +14,12 @@ from penstock.order.lanes import divisors
 from penstock.order.rows.chosen import Chosen
 from penstock.order.steps.batches import Last
 from penstock.order.steps.token_batches import TokenBatches
-from penstock.order.steps.token_cut import Budget, cut, default_token_lanes
+from penstock.order.steps.token_cut import TokenBudget, cut, default_token_lanes
 from penstock.order.steps.tokens import NO_ROW, TokenRows
 from support.tries import tries
 
 
-def batches(lengths: np.ndarray, budget: Budget, seed: int | None = 3) -> TokenBatches:
+def batches(lengths: np.ndarray, budget: TokenBudget, seed: int | None = 3) -> TokenBatches:
     given_ = Lengths.of("batch_tokens", lengths)
     turn, groups = cut(given_, budget)
     rows = TokenRows(
@@ -47,11 +47,11 @@ def cost(order: TokenBatches, lengths: np.ndarray) -> int:
 
 
 @st.composite
-def plans(draw: Any) -> tuple[np.ndarray, Budget]:
+def plans(draw: Any) -> tuple[np.ndarray, TokenBudget]:
     lengths = np.array(draw(st.lists(st.integers(0, 40), min_size=1, max_size=300)))
     multiple = draw(st.sampled_from([1, 1, 8]))
     longest = -(-int(max(1, lengths.max())) // multiple) * multiple
-    return lengths, Budget(
+    return lengths, TokenBudget(
         lane_tokens=draw(st.integers(longest, 6 * longest)),
         lanes=draw(st.sampled_from([1, 2, 3, 4, 6, 8])),
         is_padded=draw(st.booleans()) or multiple > 1,
@@ -63,7 +63,7 @@ def plans(draw: Any) -> tuple[np.ndarray, Budget]:
 
 @settings(max_examples=tries(2_000))
 @given(plans())
-def test_any_lengths_on_any_ranks(plan: tuple[np.ndarray, Budget]) -> None:
+def test_any_lengths_on_any_ranks(plan: tuple[np.ndarray, TokenBudget]) -> None:
     """Every row once, the same rows in a step, equally many on all ranks, and none above its part."""
     lengths, budget = plan
     if budget.drop_last and len(lengths) < budget.lanes:
@@ -93,7 +93,7 @@ def test_any_lengths_on_any_ranks(plan: tuple[np.ndarray, Budget]) -> None:
 
 @settings(max_examples=tries(500))
 @given(plans())
-def test_several_steps_are_those_one_by_one(plan: tuple[np.ndarray, Budget]) -> None:
+def test_several_steps_are_those_one_by_one(plan: tuple[np.ndarray, TokenBudget]) -> None:
     lengths, budget = plan
     if budget.drop_last and len(lengths) < budget.lanes:
         return
@@ -110,7 +110,7 @@ def test_several_steps_are_those_one_by_one(plan: tuple[np.ndarray, Budget]) -> 
 
 @settings(max_examples=tries(500))
 @given(plans(), st.integers(0, 3))
-def test_the_forecast_knows_the_step_of_every_row(plan: tuple[np.ndarray, Budget], epoch: int) -> None:
+def test_the_forecast_knows_the_step_of_every_row(plan: tuple[np.ndarray, TokenBudget], epoch: int) -> None:
     lengths, budget = plan
     if budget.drop_last and len(lengths) < budget.lanes:
         return
@@ -126,7 +126,7 @@ def test_the_forecast_knows_the_step_of_every_row(plan: tuple[np.ndarray, Budget
 
 def test_epochs_differ_and_long_rows_come_at_any_time() -> None:
     lengths = realistic()
-    order = batches(lengths, Budget(lane_tokens=4_096, lanes=8))
+    order = batches(lengths, TokenBudget(lane_tokens=4_096, lanes=8))
     longest = []
     for epoch in range(2):
         steps = [order.ids(epoch, step, 1, 0, 1) for step in range(order.steps_per_epoch)]
@@ -134,13 +134,13 @@ def test_epochs_differ_and_long_rows_come_at_any_time() -> None:
     assert longest[0] != longest[1]
     assert max(longest[0][: len(longest[0]) // 4]) > np.median(longest[0])
     assert order.ids(0, 0, 1, 0, 1).tolist() != order.ids(1, 0, 1, 0, 1).tolist()
-    again = batches(lengths, Budget(lane_tokens=4_096, lanes=8))
+    again = batches(lengths, TokenBudget(lane_tokens=4_096, lanes=8))
     assert again.ids(1, 7, 1, 0, 1).tolist() == order.ids(1, 7, 1, 0, 1).tolist()
 
 
 def test_without_a_seed_the_longest_come_first() -> None:
     lengths = realistic()
-    order = batches(lengths, Budget(lane_tokens=4_096, lanes=8), seed=None)
+    order = batches(lengths, TokenBudget(lane_tokens=4_096, lanes=8), seed=None)
     longest = [int(lengths[order.ids(0, step, 1, 0, 1)].max()) for step in range(order.steps_per_epoch)]
     assert longest[0] == lengths.max()
     assert (np.minimum.accumulate(longest) >= np.array(longest) * 0.9).all()
@@ -150,7 +150,7 @@ def test_without_a_seed_the_longest_come_first() -> None:
 def test_steps_are_full_and_ranks_balanced(is_padded: bool, world: int) -> None:
     """On lengths like those of text, beside batches of a fixed number of shuffled rows."""
     lengths = realistic(200_000)
-    order = batches(lengths, Budget(lane_tokens=4_096, lanes=8, is_padded=is_padded))
+    order = batches(lengths, TokenBudget(lane_tokens=4_096, lanes=8, is_padded=is_padded))
     figures = order.figures(world)
     assert figures.balance < 1.01
     assert figures.used > (0.95 if is_padded else 0.9)  # of a plain sum, so much as rows of a group differ stays free
@@ -165,7 +165,8 @@ def test_steps_are_full_and_ranks_balanced(is_padded: bool, world: int) -> None:
 def test_more_fill_pads_less() -> None:
     lengths = realistic(200_000)
     fills = [
-        batches(lengths, Budget(lane_tokens=4_096, lanes=8, fill=fill)).figures(8).fill for fill in (0.5, 0.8, 0.95)
+        batches(lengths, TokenBudget(lane_tokens=4_096, lanes=8, fill=fill)).figures(8).fill
+        for fill in (0.5, 0.8, 0.95)
     ]
     assert fills == sorted(fills)
     assert fills[0] < 0.85 < 0.96 < fills[2]
@@ -173,7 +174,7 @@ def test_more_fill_pads_less() -> None:
 
 def test_the_groups_of_the_example() -> None:
     lengths = Lengths.of("batch_tokens", [2, 9, 9, 9, 9, 2, 9, 9, 9, 9, 2])
-    turn, groups = cut(lengths, Budget(lane_tokens=10, lanes=2))
+    turn, groups = cut(lengths, TokenBudget(lane_tokens=10, lanes=2))
     assert turn.tolist() == [1, 2, 3, 4, 6, 7, 8, 9, 0, 5, 10]
     assert [(group.first, group.end, group.rows_per_lane) for group in groups] == [(0, 8, 1), (8, 11, 5)]
 
@@ -181,19 +182,19 @@ def test_the_groups_of_the_example() -> None:
 def test_lengths_that_are_rounded_up_beyond_a_byte() -> None:
     lengths = Lengths.of("batch_tokens", [0, 255, 0, 201, 3])
     assert lengths.numbers.dtype == np.uint8
-    turn, groups = cut(lengths, Budget(lane_tokens=300, lanes=1, multiple_of=100))
+    turn, groups = cut(lengths, TokenBudget(lane_tokens=300, lanes=1, multiple_of=100))
     assert groups[0].rows_per_lane == 1
     assert {*turn[: groups[0].end].tolist()} >= {1, 3, 4}
 
 
 def test_few_short_rows_at_the_end_make_a_step_of_their_own() -> None:
     lengths = np.repeat([100, 2], [800, 50])
-    (full, short) = cut(Lengths.of("batch_tokens", lengths), Budget(lane_tokens=400, lanes=8))[1]
+    (full, short) = cut(Lengths.of("batch_tokens", lengths), TokenBudget(lane_tokens=400, lanes=8))[1]
     assert (full.end - full.first, full.rows_per_lane) == (800, 4)
     assert short.rows_per_lane == 200
-    order = batches(lengths, Budget(lane_tokens=400, lanes=8))
+    order = batches(lengths, TokenBudget(lane_tokens=400, lanes=8))
     assert (order.steps_per_epoch, order.tokens.rest) == (26, 50)
-    dropped = batches(lengths, Budget(lane_tokens=400, lanes=8, drop_last=True))
+    dropped = batches(lengths, TokenBudget(lane_tokens=400, lanes=8, drop_last=True))
     assert (dropped.steps_per_epoch, dropped.epoch_rows) == (26, 848)
     assert len({tuple(sorted(set(range(850)) - {*dropped.ids(epoch, 0, 26, 0, 1).tolist()})) for epoch in range(5)}) > 1
 
@@ -205,7 +206,7 @@ def test_lanes_by_default() -> None:
 
 
 def test_a_place_without_a_row_is_none() -> None:
-    order = batches(np.repeat([40, 1], [16, 400]), Budget(lane_tokens=40, lanes=4))
+    order = batches(np.repeat([40, 1], [16, 400]), TokenBudget(lane_tokens=40, lanes=4))
     steps = [order.tokens.rows_at(0, step) for step in range(order.steps_per_epoch)]
     assert len({step.shape for step in steps}) == 1
     assert any((step == NO_ROW).any() for step in steps)
@@ -216,7 +217,7 @@ def test_a_place_without_a_row_is_none() -> None:
 
 @settings(max_examples=tries(300))
 @given(plans(), st.integers(0, 30))
-def test_the_forecast_knows_copies_of_rows(plan: tuple[np.ndarray, Budget], begin: int) -> None:
+def test_the_forecast_knows_copies_of_rows(plan: tuple[np.ndarray, TokenBudget], begin: int) -> None:
     """The next step, from one on, in which this share has a copy."""
     lengths, budget = plan
     lengths = np.repeat(lengths, 2)

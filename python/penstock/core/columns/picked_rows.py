@@ -15,12 +15,12 @@ from penstock.core.columns.spec import Ids
 _SHORT = 1 << 31
 
 
-class Picked:
+class RowNumbers:
     """Numbers of rows, in any order and as often as they come, among `rows` of them. Nothing of it changes, and what is found out stays.
 
     A number takes 4 bytes, or 8 where there are 2 ** 31 rows or more; one byte more where numbers come several times.
 
-    Picked(np.array([7, 2, 7]), 10).at(np.array([0, 2])) is [7, 7]
+    RowNumbers(np.array([7, 2, 7]), 10).at(np.array([0, 2])) is [7, 7]
     """
 
     def __init__(self, numbers: npt.NDArray[Any], rows: int) -> None:
@@ -30,7 +30,7 @@ class Picked:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies in other processes find out anew."""
-        return Picked, (self.numbers, self.rows)
+        return RowNumbers, (self.numbers, self.rows)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -66,7 +66,7 @@ class Picked:
 
     @cached_property
     def copies(self) -> npt.NDArray[Any]:
-        """How often each number came before, in as few bytes as can be: Picked(np.array([7, 2, 7]), 10).copies is [0, 0, 1]."""
+        """How often each number came before, in as few bytes as can be: RowNumbers(np.array([7, 2, 7]), 10).copies is [0, 0, 1]."""
         turn = np.argsort(self.numbers, kind="stable")
         place = np.arange(len(turn))
         begins = np.diff(self.numbers[turn], prepend=-1) != 0

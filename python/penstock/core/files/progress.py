@@ -16,7 +16,7 @@ _TICK_S = 0.1
 BRIEF_BYTES = 1 << 20
 
 
-class Work(Protocol):
+class WatchedWork(Protocol):
     """The progress of a call, and a way to stop it."""
 
     @property
@@ -27,7 +27,7 @@ class Work(Protocol):
         """Make the call end early, with KeyboardInterrupt."""
 
 
-_W = TypeVar("_W", bound=Work)
+_W = TypeVar("_W", bound=WatchedWork)
 
 
 def watched(work: _W, call: Callable[[_W], _T], progress: Progress | None, total: int, *, brief: bool = False) -> _T:

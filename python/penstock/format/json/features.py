@@ -41,7 +41,7 @@ _BECOMES = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """The values of one key.
 
     leaf: what they are: "bool", "integer", "float", "text", "null", "object" or "mixed". lengths: of lists, at each level, -1
@@ -58,12 +58,12 @@ class Kind:
         return "lists of " * len(self.lengths) + self.leaf
 
 
-def learn(lines: Iterable[bytes]) -> dict[Path, Kind]:
+def learn(lines: Iterable[bytes]) -> dict[Path, ValueKind]:
     """The kinds of values by path of keys. Bad lines are errors when they are due; RowError where the first one is no JSON object.
 
-    learn([b'{"a": {"b": [1, 2]}}']) == {("a",): Kind("object"), ("a", "b"): Kind("integer", (2,))}
+    learn([b'{"a": {"b": [1, 2]}}']) == {("a",): ValueKind("object"), ("a", "b"): ValueKind("integer", (2,))}
     """
-    kinds: dict[Path, Kind] = {}
+    kinds: dict[Path, ValueKind] = {}
     there, objects = Counter[Path](), 0
     for number, line in enumerate(lines):
         try:
@@ -110,7 +110,7 @@ def _check_keys(value: Mapping[str, Any]) -> None:
             _check_keys(inner)
 
 
-def _learn_object(value: Mapping[str, Any], path: Path, kinds: dict[Path, Kind], there: Counter[Path]) -> None:
+def _learn_object(value: Mapping[str, Any], path: Path, kinds: dict[Path, ValueKind], there: Counter[Path]) -> None:
     for key, inner in value.items():
         place = (*path, key)
         there[place] += inner is not None
@@ -120,33 +120,33 @@ def _learn_object(value: Mapping[str, Any], path: Path, kinds: dict[Path, Kind],
             _learn_object(inner, place, kinds, there)
 
 
-def _kind_of(value: Any) -> Kind:
+def _kind_of(value: Any) -> ValueKind:
     if isinstance(value, list):
-        inner = Kind("null")
+        inner = ValueKind("null")
         for number, item in enumerate(value):
             inner = _kind_of(item) if number == 0 else _merge(inner, _kind_of(item))
         return replace(inner, lengths=(len(value), *inner.lengths))
     if value is None:
-        return Kind("null")
+        return ValueKind("null")
     if type(value) is int:
-        return Kind("integer", least=min(0, value), most=max(0, value))
+        return ValueKind("integer", least=min(0, value), most=max(0, value))
     names = {bool: "bool", float: "float", str: "text"}
-    return Kind(names.get(type(value), "object"))
+    return ValueKind(names.get(type(value), "object"))
 
 
-def _merge(one: Kind, other: Kind) -> Kind:
+def _merge(one: ValueKind, other: ValueKind) -> ValueKind:
     if other.leaf == "null" and len(other.lengths) <= len(one.lengths):
         one, other = other, one
     if one.leaf == "null" and len(one.lengths) <= len(other.lengths):
         known = len(one.lengths)
         return replace(other, lengths=(*_lengths(one.lengths, other.lengths[:known]), *other.lengths[known:]))
     if len(one.lengths) != len(other.lengths):
-        return Kind("mixed")
+        return ValueKind("mixed")
     leaf = one.leaf if one.leaf == other.leaf else "mixed"
     if {one.leaf, other.leaf} == {"integer", "float"}:
         leaf = "float"
     extent = min(one.least, other.least), max(one.most, other.most)
-    return Kind(leaf, _lengths(one.lengths, other.lengths), *extent)
+    return ValueKind(leaf, _lengths(one.lengths, other.lengths), *extent)
 
 
 def _lengths(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
@@ -189,7 +189,7 @@ class JsonColumn:
         return list(self.path), self.form, self.field.dtype, shape, str(self.field), self.default
 
 
-def choose_columns(kinds: Mapping[Path, Kind], options: Options, where: str) -> tuple[JsonColumn, ...]:
+def choose_columns(kinds: Mapping[Path, ValueKind], options: Options, where: str) -> tuple[JsonColumn, ...]:
     """The columns that the user wants; all keys that hold values, unless they are named.
 
     Raises PlanError for keys that are not there and for those that cannot be held without being told how.
@@ -202,11 +202,11 @@ def choose_columns(kinds: Mapping[Path, Kind], options: Options, where: str) -> 
     return tuple(_choose(name, column, offered, where) for name, column in wanted.items())
 
 
-def _choose(name: str, column: Column, offered: Mapping[str, tuple[Path, Kind]], where: str) -> JsonColumn:
+def _choose(name: str, column: Column, offered: Mapping[str, tuple[Path, ValueKind]], where: str) -> JsonColumn:
     found = find(column.feature, offered)
     if found is None and (column.dtype is None or column.shape is None or not _is_optional(column)):
         raise no_column(where, column.feature, offered, among="the first records", do=LATER)
-    path, kind = found or (path_of(column.feature), Kind("null", (-1,) * len(column.shape or ())))
+    path, kind = found or (path_of(column.feature), ValueKind("null", (-1,) * len(column.shape or ())))
     raw = _is_raw(kind) and column.dtype == "string" and not column.shape
     made = Field("string") if raw else _field(name, column, kind, where)
     default = None
@@ -223,12 +223,14 @@ def _is_optional(column: Column) -> bool:
     return column.default is not None or None in (column.shape or ())
 
 
-def _is_raw(kind: Kind) -> bool:
+def _is_raw(kind: ValueKind) -> bool:
     """Whether the JSON itself can stand for such values as text: whatever is no column, and the digits of numbers."""
-    return kind.leaf in ("object", "mixed") or len(kind.lengths) > 1 or kind in (Kind("integer"), Kind("float"))
+    return (
+        kind.leaf in ("object", "mixed") or len(kind.lengths) > 1 or kind in (ValueKind("integer"), ValueKind("float"))
+    )
 
 
-def _field(name: str, column: Column, kind: Kind, where: str) -> Field:
+def _field(name: str, column: Column, kind: ValueKind, where: str) -> Field:
     dtype = column.dtype or _dtype(column, kind, where)
     shape = _shape(kind) if column.shape is None else tuple(column.shape)
     if dtype is None or shape is None:
@@ -248,7 +250,7 @@ def _field(name: str, column: Column, kind: Kind, where: str) -> Field:
     return Field(dtype, shape)
 
 
-def _dtype(column: Column, kind: Kind, where: str) -> str | None:
+def _dtype(column: Column, kind: ValueKind, where: str) -> str | None:
     """The dtype that holds such values exactly; None where they are no column by themselves."""
     if kind.leaf != "integer" or (kind.least >= -(1 << 63) and kind.most < 1 << 63):
         return _DTYPES.get(kind.leaf)
@@ -261,7 +263,7 @@ def _dtype(column: Column, kind: Kind, where: str) -> str | None:
     )
 
 
-def _shape(kind: Kind) -> tuple[int | None, ...] | None:
+def _shape(kind: ValueKind) -> tuple[int | None, ...] | None:
     """() for one value, (None,) for lists; lists of lists only where the inner ones are equally long."""
     if min(kind.lengths[1:], default=1) < 1 or (kind.leaf == "text" and len(kind.lengths) > 1):
         return None
@@ -269,7 +271,7 @@ def _shape(kind: Kind) -> tuple[int | None, ...] | None:
 
 
 def may_be_missing(
-    columns: tuple[JsonColumn, ...], kinds: Mapping[Path, Kind], options: Options
+    columns: tuple[JsonColumn, ...], kinds: Mapping[Path, ValueKind], options: Options
 ) -> tuple[JsonColumn, ...]:
     """The columns, nullable where values are missing in the first objects, or something is to become of those that later ones lack."""
     rules = null_rules([column.name for column in columns], options.nulls, options.columns)

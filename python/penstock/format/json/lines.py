@@ -14,7 +14,7 @@ from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
 from penstock.derived.decompress import with_packed
-from penstock.format.json.features import JsonColumn, Kind, choose_columns, finish, learn, may_be_missing
+from penstock.format.json.features import JsonColumn, ValueKind, choose_columns, finish, learn, may_be_missing
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
 from penstock.source.records.lines import LineStyle, first_lines, open_lines
@@ -41,7 +41,7 @@ def _parsed(manifest: Manifest, values_limit: int, columns: tuple[JsonColumn, ..
     return ParsedRecords(manifest, columns, parser, finish, parsing=parsing, of_columns=of_columns, optional=optional)
 
 
-def _learn(manifest: Manifest, read: ByteRanges) -> dict[tuple[str, ...], Kind]:
+def _learn(manifest: Manifest, read: ByteRanges) -> dict[tuple[str, ...], ValueKind]:
     records = first_lines(manifest, read)
     first = records[0].lstrip()
     if first.startswith(b"["):

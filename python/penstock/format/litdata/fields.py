@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.core.columns.spec import Field
-from penstock.format.mds.index import Entry
+from penstock.format.mds.index import MdsShard
 from penstock.source.fields.arrays import NoHeader, WordHeader, array_leaf, picture_leaf
 from penstock.source.fields.codec import BytesLeaf, ListLeaf, TextLeaf, ValuesLeaf
 from penstock.source.fields.records import MakeLeaf
@@ -44,7 +44,7 @@ _REFUSED = {
 }
 
 
-def names_of(config: Entry) -> tuple[str, ...]:
+def names_of(config: MdsShard) -> tuple[str, ...]:
     """The column of each leaf, from the tree of a sample: "x", "box.left" or "0"; DataError for a tree that is damaged."""
     try:
         _, tree = json.loads(config.text("data_spec"))

@@ -19,11 +19,11 @@ from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
-from penstock.derived.decompressed_shards import Packing, Unpack, codec, unpack_shards
+from penstock.derived.decompressed_shards import ShardCompression, Unpack, codec, unpack_shards
 from penstock.format.litdata.compressed import unpack_frames, unpack_items
 from penstock.format.litdata.fields import dtype_of, maker_of, names_of
 from penstock.format.litdata.rows import is_rows, open_rows
-from penstock.format.mds.index import Entry, entries_of, has_index, read_json
+from penstock.format.mds.index import MdsShard, entries_of, has_index, read_json
 from penstock.source.fields.codec import ValuesLeaf
 from penstock.source.fields.records import FieldsSource, MakeLeaf, fields_source, first_fields, one_field, split_fields
 from penstock.source.manifest import Manifest
@@ -60,14 +60,14 @@ def open_litdata(shards: Shards, read: ByteRanges, options: Options) -> AnySourc
     return _items(manifest, config, read, options)
 
 
-def _config(indexes: Sequence[Entry]) -> Entry:
+def _config(indexes: Sequence[MdsShard]) -> MdsShard:
     """What all indexes say of their items."""
-    found: Entry | None = None
+    found: MdsShard | None = None
     for index in indexes:
         values = index.values.get("config")
         if not isinstance(values, dict):
             raise index.damaged("no config")
-        config = Entry(index.where, values, index.files, index.folder)
+        config = MdsShard(index.where, values, index.files, index.folder)
         loader = values.setdefault("item_loader", "PyTreeLoader")
         if loader not in ("PyTreeLoader", "TokensLoader"):
             raise SourceError(
@@ -84,7 +84,7 @@ def _config(indexes: Sequence[Entry]) -> Entry:
     return found
 
 
-def _file(chunk: Entry) -> int:
+def _file(chunk: MdsShard) -> int:
     name = chunk.text("filename")
     shard = chunk.file(name)
     if shard is None:
@@ -94,7 +94,7 @@ def _file(chunk: Entry) -> int:
     return shard
 
 
-def _packing(config: Entry, chunks: Sequence[Entry]) -> dict[int, Packing]:
+def _packing(config: MdsShard, chunks: Sequence[MdsShard]) -> dict[int, ShardCompression]:
     """How each chunk is packed, by its number; only those that are."""
     compression, level = config.values.get("compression"), config.values.get("compression_level")
     if not compression:
@@ -108,12 +108,12 @@ def _packing(config: Entry, chunks: Sequence[Entry]) -> dict[int, Packing]:
         raise config.damaged(f"compression_level {level!r} is not known")
     stated = [chunk.number("chunk_bytes") if unpack is whole else None for chunk in chunks]
     return {
-        number: Packing(unpack=unpack, name=f"litdata {level or 'chunk'}", unpacked_bytes=size)
+        number: ShardCompression(unpack=unpack, name=f"litdata {level or 'chunk'}", unpacked_bytes=size)
         for number, size in enumerate(stated)
     }
 
 
-def _check_sizes(chunks: Sequence[Entry], shards: Shards, packing: dict[int, Packing]) -> None:
+def _check_sizes(chunks: Sequence[MdsShard], shards: Shards, packing: dict[int, ShardCompression]) -> None:
     for number, chunk in enumerate(chunks):
         stated, found = chunk.number("chunk_bytes"), int(shards.sizes[number])
         if stated != found and (number not in packing or packing[number].unpacked_bytes is None):
@@ -122,7 +122,7 @@ def _check_sizes(chunks: Sequence[Entry], shards: Shards, packing: dict[int, Pac
             )
 
 
-def _items(manifest: Manifest, config: Entry, read: ByteRanges, options: Options) -> FieldsSource:
+def _items(manifest: Manifest, config: MdsShard, read: ByteRanges, options: Options) -> FieldsSource:
     """The source of chunks whose items have leaves."""
     if "window" in options.own:
         raise PlanError(
@@ -136,7 +136,7 @@ def _items(manifest: Manifest, config: Entry, read: ByteRanges, options: Options
     return fields_source(manifest, split, makers, first_fields(manifest, read, split), options, config.where)
 
 
-def _tokens(manifest: Manifest, config: Entry, read: ByteRanges, options: Options) -> FieldsSource:
+def _tokens(manifest: Manifest, config: MdsShard, read: ByteRanges, options: Options) -> FieldsSource:
     """Items of tokens; with `window`, runs of so many tokens, whatever the items, within each chunk."""
     serializers = config.texts("data_format")
     kind, _, argument = (serializers or ("",))[0].partition(":")

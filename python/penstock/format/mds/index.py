@@ -22,7 +22,7 @@ _MOST = 1 << 48
 
 
 @dataclass(frozen=True)
-class Place:
+class NamedFile:
     """A file that an index names: its number among the shards, None if it is not there, its size and hashes as stated."""
 
     name: str
@@ -32,7 +32,7 @@ class Place:
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class MdsShard:
     """What an index says of one shard, or of all; the methods raise DataError for values that cannot be.
 
     where: the index. values: as in the file. files: number of each file that was listed, by its path. folder: of the index.
@@ -82,16 +82,16 @@ class Entry:
         """The number of a file beside the index, None if it was not listed."""
         return self.files.get(self.folder + name)
 
-    def place(self, key: str) -> Place | None:
+    def place(self, key: str) -> NamedFile | None:
         """A file with its size and hashes; None where the index has null."""
         if self.values.get(key) is None:
             return None
-        inner = Entry(self.where, self._get(key, dict, "a file"), self.files, self.folder)
+        inner = MdsShard(self.where, self._get(key, dict, "a file"), self.files, self.folder)
         hashes = inner.values.get("hashes") or {}
         if not isinstance(hashes, dict) or not all(isinstance(value, str) for value in hashes.values()):
             raise self.damaged(f"the hashes of {key!r} are no texts")
         name = inner.text("basename")
-        return Place(name, self.file(name), inner.number("bytes"), hashes)
+        return NamedFile(name, self.file(name), inner.number("bytes"), hashes)
 
 
 def has_index(shards: Shards, beside: str) -> bool:
@@ -107,7 +107,7 @@ def _indexes(shards: Shards) -> list[int]:
     return [int(number) for number in ends if shards.path(int(number)).rpartition("/")[2] == NAME]
 
 
-def read_json(shards: Shards, read: ByteRanges, kind: str) -> list[Entry]:
+def read_json(shards: Shards, read: ByteRanges, kind: str) -> list[MdsShard]:
     """Every index.json, or only the outermost if there is one above all others.
 
     Raises SourceError if there is none, DataError for one that is damaged.
@@ -123,7 +123,7 @@ def read_json(shards: Shards, read: ByteRanges, kind: str) -> list[Entry]:
     ]
     files = {path: number for number, path in enumerate(paths)}
     return [
-        Entry(
+        MdsShard(
             paths[number],
             _parse(paths[number], read_whole(shards, number, read).tobytes()),
             files,
@@ -133,12 +133,12 @@ def read_json(shards: Shards, read: ByteRanges, kind: str) -> list[Entry]:
     ]
 
 
-def entries_of(index: Entry, key: str) -> list[Entry]:
+def entries_of(index: MdsShard, key: str) -> list[MdsShard]:
     """The entries of one list of an index; DataError if there are none."""
     values = index.values.get(key)
     if not isinstance(values, list) or not values or not all(isinstance(value, dict) for value in values):
         raise index.damaged(f"no list of {key}")
-    return [Entry(index.where, value, index.files, index.folder) for value in values]
+    return [MdsShard(index.where, value, index.files, index.folder) for value in values]
 
 
 def _parse(where: str, text: bytes) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from penstock.core.errors import DataError, SourceError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
-from penstock.derived.decompressed_shards import Packing, codec, unpack_shards
+from penstock.derived.decompressed_shards import ShardCompression, codec, unpack_shards
 from penstock.format.mds.encoding import encoding_of
-from penstock.format.mds.index import Entry, Place, entries_of, has_index, read_json
+from penstock.format.mds.index import MdsShard, NamedFile, entries_of, has_index, read_json
 from penstock.source.fields.records import FieldsSource, fields_source, first_fields, split_fields
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Format
@@ -80,7 +80,7 @@ def _source(manifest: Manifest, columns: _Columns, read: ByteRanges, options: Op
     return fields_source(manifest, split, makers, fields, options, where)
 
 
-def _columns(entries: Sequence[Entry]) -> _Columns:
+def _columns(entries: Sequence[MdsShard]) -> _Columns:
     """The columns of all shards."""
     found: _Columns | None = None
     for entry in entries:
@@ -102,7 +102,7 @@ def _columns(entries: Sequence[Entry]) -> _Columns:
     return found
 
 
-def _file(entry: Entry, shards: Shards) -> tuple[int, Packing | None]:
+def _file(entry: MdsShard, shards: Shards) -> tuple[int, ShardCompression | None]:
     """The file of a shard, and how it is packed; the unpacked one where both are there."""
     raw = entry.place("raw_data")
     if raw is None:
@@ -118,7 +118,7 @@ def _file(entry: Entry, shards: Shards) -> tuple[int, Packing | None]:
     unpack = codec(name)
     if unpack is None:
         raise entry.damaged(f"compression {name!r} is not known")
-    packing = Packing(
+    packing = ShardCompression(
         unpack=unpack,
         name=name,
         unpacked_bytes=raw.bytes,
@@ -128,7 +128,7 @@ def _file(entry: Entry, shards: Shards) -> tuple[int, Packing | None]:
     return zipped.shard, packing
 
 
-def _check_size(entry: Entry, place: Place, shards: Shards) -> None:
+def _check_size(entry: MdsShard, place: NamedFile, shards: Shards) -> None:
     if place.shard is None:
         raise SourceError(
             f"{entry.where}: it names the shard {place.name!r}, which is not there; copy it, or write all again"

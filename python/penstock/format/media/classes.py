@@ -34,7 +34,7 @@ _WITHOUT_LABEL = "or leave the label out with columns=[…]"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classes:
+class FileClasses:
     """names: of the classes, by number. labels: int64, one a file; None where there are no classes. given: by the user."""
 
     names: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class _Folders:
         return [path.rpartition("/")[2] for path in self.paths]
 
 
-def classes_of(shards: Shards, given: Any = None, *, warn: bool = True) -> Classes:
+def classes_of(shards: Shards, given: Any = None, *, warn: bool = True) -> FileClasses:
     """The classes of files, united by name.
 
     given: all names, in the order of their numbers. warn: of class folders that lie beside these and have no file here.
@@ -69,17 +69,17 @@ def classes_of(shards: Shards, given: Any = None, *, warn: bool = True) -> Class
         return _numbered(folders, _checked(given, folders), given=True)
     names = set(folders.names)
     if all(folders.loose) and len(names) < 2:
-        return Classes()
+        return FileClasses()
     _check_meaning(folders)
     if warn and shards.is_local:
         _warn_of_others(folders, names)
     return _numbered(folders, tuple(sorted(names)), given=False)
 
 
-def _numbered(folders: _Folders, names: tuple[str, ...], *, given: bool) -> Classes:
+def _numbered(folders: _Folders, names: tuple[str, ...], *, given: bool) -> FileClasses:
     number_of = {name: number for number, name in enumerate(names)}
     numbers = np.array([number_of[name] for name in folders.names], dtype=np.int64)
-    return Classes(names=names, labels=numbers[folders.of_file], given=given)
+    return FileClasses(names=names, labels=numbers[folders.of_file], given=given)
 
 
 def _checked(given: Any, folders: _Folders) -> tuple[str, ...]:

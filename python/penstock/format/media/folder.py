@@ -13,7 +13,7 @@ from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import DataError, RowError, SourceError
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
-from penstock.format.media.classes import Classes, classes_of
+from penstock.format.media.classes import FileClasses, classes_of
 from penstock.source.manifest import Manifest, joined_manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.selection import Selection
@@ -119,7 +119,7 @@ def _refuse_large(shards: Shards, options: Options, column: str) -> None:
         )
 
 
-def _classes(shards: Shards, options: Options) -> Classes:
+def _classes(shards: Shards, options: Options) -> FileClasses:
     """The classes; none if the folders do not name them and nobody asks for the label."""
     is_wanted = "label" in Selection(options.columns).features(["label"])
     try:
@@ -127,7 +127,7 @@ def _classes(shards: Shards, options: Options) -> Classes:
     except SourceError:
         if is_wanted:
             raise
-        return Classes()
+        return FileClasses()
 
 
 def _is_image(head: bytes) -> bool:

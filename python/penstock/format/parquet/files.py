@@ -27,7 +27,7 @@ DAMAGED = "the file is damaged, write it again"
 
 
 @dataclass(frozen=True, eq=False)
-class Files:
+class ParquetFiles:
     """Parquet files, and how they are read."""
 
     shards: Shards

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError
-from penstock.format.parquet.files import DAMAGED, NO_PARQUET, Files
+from penstock.format.parquet.files import DAMAGED, NO_PARQUET, ParquetFiles
 from penstock.format.parquet.filter import kept_rows
 from penstock.format.parquet.layout import Path, RowGroup
 from penstock.format.parquet.nulls import Nulls, nulls_in
 from penstock.format.parquet.pages import PagedFile, PagedFiles
-from penstock.format.parquet.parts import Kept, Part, edges_of, is_large
+from penstock.format.parquet.parts import GroupPart, Kept, edges_of, is_large
 from penstock.format.parquet.pruning import Pruning
 from penstock.source.tables.table import TableColumn, arrow_errors, check_same_columns, check_unpacked
 
@@ -35,7 +35,7 @@ TOGETHER = 8
 class Look:
     """How files are looked at: all of them have the columns of `schema`; `filtered` is what the filter is about."""
 
-    files: Files
+    files: ParquetFiles
     paged: PagedFiles
     columns: tuple[TableColumn, ...]
     schema: pa.Schema
@@ -44,7 +44,7 @@ class Look:
     filtered: Sequence[Path]
     pruning: Pruning | None
 
-    def __call__(self, shard: int) -> tuple[list[Part], list[Kept], Nulls]:
+    def __call__(self, shard: int) -> tuple[list[GroupPart], list[Kept], Nulls]:
         """A file's parts, and the rows that pass the filter, of each row group that has some; and how many nulls each column has."""
         shards, place, opened = self.files.shards, self.files.shards.path(shard), self.files.bytes_of(shard)
         with arrow_errors(place, NO_PARQUET):  # before pyarrow does, so that what is read ahead of a store serves both
@@ -81,7 +81,7 @@ class Look:
 
     def _parts(
         self, shard: int, paged: PagedFile | None, group: int, rows: int, size: int, kept: Kept | None
-    ) -> list[Part]:
+    ) -> list[GroupPart]:
         """The parts of a row group, whose columns are of `size` bytes together; none if no row passes the filter."""
         wanted = [column.stored for column in self.columns]
         edges, by_pages = np.array([0, rows]), False
@@ -95,7 +95,7 @@ class Look:
         cuts = edges.tolist()
         pieces = [None] * (len(cuts) - 1) if kept is None else np.split(kept, np.searchsorted(kept, cuts[1:-1]))
         return [
-            Part(shard, group, first, end - first, by_pages, its)
+            GroupPart(shard, group, first, end - first, by_pages, its)
             for first, end, its in zip(cuts, cuts[1:], pieces, strict=False)
             if its is None or len(its)
         ]

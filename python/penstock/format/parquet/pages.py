@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.lru import Lru
-from penstock.format.parquet.files import DAMAGED, Files
+from penstock.format.parquet.files import DAMAGED, ParquetFiles
 from penstock.format.parquet.layout import ColumnChunk, Footer, Pages, Path, read_footer
-from penstock.format.parquet.small import Column, LackingDictionary, SmallFile, schema_of
+from penstock.format.parquet.small import LackingDictionary, LeafColumn, SmallFile, schema_of
 from penstock.source.tables.table import arrow_errors, check_unpacked, one_array
 
 #: Pages of a row group are listed in as many bytes at most.
@@ -55,9 +55,9 @@ class PagedFile:
 
     def small_files(self, group: int, leaves: Sequence[int], pages: Sequence[Pages], rows: Ids) -> list[SmallFile]:
         """Files of the pages that hold these rows: one for all columns whose pages hold the same rows."""
-        alike: dict[bytes, list[Column]] = {}
+        alike: dict[bytes, list[LeafColumn]] = {}
         for leaf, its in zip(leaves, pages, strict=True):
-            column = Column(leaf, self.footer.repeated[leaf], its, its.of_rows(rows))
+            column = LeafColumn(leaf, self.footer.repeated[leaf], its, its.of_rows(rows))
             alike.setdefault(np.concatenate(column.rows).tobytes(), []).append(column)
         return [
             SmallFile(self.footer, group, columns, self.arrow_schema([column.leaf for column in columns]))
@@ -68,7 +68,7 @@ class PagedFile:
 class PagedFiles:
     """Files some of whose row groups are read by pages. For any number of threads; copies in other processes begin empty."""
 
-    def __init__(self, files: Files, schema: pa.Schema, wanted: Sequence[Path]) -> None:
+    def __init__(self, files: ParquetFiles, schema: pa.Schema, wanted: Sequence[Path]) -> None:
         self._files, self._schema, self._wanted = files, schema, wanted
         self._known: Lru[int, PagedFile] = Lru(_FOOTERS)
         self._pages: Lru[tuple[int, int, int], Pages] = Lru(_CHUNKS)

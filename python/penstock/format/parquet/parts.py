@@ -23,7 +23,7 @@ _WHOLE_BYTES = 16 << 20
 _READ_TWICE = 1.25
 
 
-class Part(NamedTuple):
+class GroupPart(NamedTuple):
     """Rows [first, first + rows) of a row group: whether they are read by pages, and which of them pass the filter, if there is one."""
 
     shard: int
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class GroupParts:
     """Parts of row groups: shard, number of the row group in its file, rows of it, whether they are read by pages, and which pass the filter.
 
     first, rows: the rows [first, first + rows) of the row group. kept: int32, the numbers in the row group of those that a filter leaves; None
@@ -64,13 +64,13 @@ class Parts:
         return np.arange(self.first[part], self.first[part] + self.rows[part])
 
 
-def join_parts(parts: Sequence[Part], *, filtered: bool) -> Parts:
+def join_parts(parts: Sequence[GroupPart], *, filtered: bool) -> GroupParts:
     """The parts of all files."""
     where = np.array([part[:4] for part in parts], dtype=np.int64).reshape(-1, 4)
     shard, group, first, rows = np.ascontiguousarray(where.T)
     by_pages = np.array([part.by_pages for part in parts], dtype=np.bool_)
     kept = [part.kept for part in parts if part.kept is not None] if filtered else None
-    return Parts(shard, group, first, rows, by_pages, kept)
+    return GroupParts(shard, group, first, rows, by_pages, kept)
 
 
 def is_large(size: int) -> bool:

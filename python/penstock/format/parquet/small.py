@@ -18,7 +18,7 @@ _LARGE = (1 << 63) - 1
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class LeafColumn:
     """A column: its number among the footer's leaves, whether a row may have several values, its pages, and which of them are in the file."""
 
     leaf: int
@@ -47,7 +47,7 @@ class Column:
 class SmallFile:
     """Columns whose pages hold the same rows of a row group."""
 
-    def __init__(self, footer: Footer, group: int, columns: Sequence[Column], schema: pa.Schema) -> None:
+    def __init__(self, footer: Footer, group: int, columns: Sequence[LeafColumn], schema: pa.Schema) -> None:
         self._footer, self._group, self.columns = footer, group, columns
         self._arrow = base64.b64encode(schema.serialize())
         self._begin, self._end = columns[0].rows
@@ -102,7 +102,7 @@ class SmallFile:
         out[self._data_end : self._data_end + len(end)] = np.frombuffer(end, dtype=np.uint8)
         return pa.py_buffer(out[: self._data_end + len(end)]), sum(unpacked)
 
-    def _check(self, column: Column, out: Bytes, begin: int, at: Ids) -> tuple[int, int]:
+    def _check(self, column: LeafColumn, out: Bytes, begin: int, at: Ids) -> tuple[int, int]:
         """Values and unpacked bytes of a column's pages."""
         pages, name, has_dictionary = column.pages, list(self._footer.paths[column.leaf]), column.has_dictionary
         length = pages.length[column.chosen]

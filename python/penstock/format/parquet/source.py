@@ -20,13 +20,13 @@ from penstock.core.verbs.options import Options
 from penstock.derived.decoded import LARGE_PART, MEMORY_BYTES, DecodedParts
 from penstock.derived.entries import part_key
 from penstock.format.parquet.bounds import bounds_of
-from penstock.format.parquet.files import DAMAGED, Files
+from penstock.format.parquet.files import DAMAGED, ParquetFiles
 from penstock.format.parquet.filter import choice, expression, filter_columns
 from penstock.format.parquet.layout import Path
 from penstock.format.parquet.nulls import total
 from penstock.format.parquet.open import TOGETHER, Look, for_each
 from penstock.format.parquet.pages import PagedFiles
-from penstock.format.parquet.parts import Parts, join_parts
+from penstock.format.parquet.parts import GroupParts, join_parts
 from penstock.format.parquet.pruning import pruning_of
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access, Bounds, Format
@@ -43,9 +43,9 @@ CACHE_BYTES = 32 << 30
 class Stored:
     """Parts, the files that hold them, and the columns that are read. choice: what identifies the rows that a filter keeps."""
 
-    files: Files
+    files: ParquetFiles
     paged: PagedFiles
-    parts: Parts
+    parts: GroupParts
     columns: tuple[TableColumn, ...]
     spec: Spec
     choice: str
@@ -162,7 +162,7 @@ class Parquet:
 
 def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     """Opens Parquet files of the same columns; reads their footers, and the filter's columns."""
-    files = Files(shards, read, options.limits, options.verify)
+    files = ParquetFiles(shards, read, options.limits, options.verify)
     first = files.open(0)
     files = replace(files, folders=folder_columns(shards, first.schema_arrow))
     schema = files.schema(first)

@@ -41,7 +41,7 @@ class Connection(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dialect:
+class SqlDialect:
     """One kind of database.
 
     begin: statements that begin a snapshot on the first connection. export: the query whose first value names that snapshot;
@@ -50,12 +50,12 @@ class Dialect:
     """
 
     name: str
-    connect: Callable[[Place], Connection]
+    connect: Callable[[DatabaseUri], Connection]
     begin: tuple[str, ...] = ()
     export: str | None = None
     adopt: str | None = None
     escape: bool = False
-    file: Callable[[Place], str] | None = None
+    file: Callable[[DatabaseUri], str] | None = None
 
     def literal(self, value: Any) -> str:
         """A key as it is written in a query: DIALECTS["sqlite"].literal("it's") == "'it''s'"."""
@@ -77,7 +77,7 @@ def quoted(name: str) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Place:
+class DatabaseUri:
     """A database's URI, which may hold a password and is never shown."""
 
     uri: str
@@ -134,7 +134,7 @@ class _Adbc:
     """A connection of Python's ADBC driver manager, in autocommit mode."""
 
     connection: Any
-    place: Place
+    place: DatabaseUri
     options: tuple[tuple[str, str], ...] = ()
 
     @contextmanager
@@ -163,7 +163,7 @@ class _DuckDB:
     """A connection of the duckdb package."""
 
     connection: Any
-    place: Place
+    place: DatabaseUri
 
     def fetch(self, sql: str) -> pa.Table:
         with _told(self.place):
@@ -178,7 +178,7 @@ class _DuckDB:
 
 
 @contextmanager
-def _told(place: Place) -> Iterator[None]:
+def _told(place: DatabaseUri) -> Iterator[None]:
     """A driver's errors as Lost or Refused, by the names that PEP 249 gives them."""
     try:
         yield
@@ -198,30 +198,30 @@ def _driver(module: str, package: str) -> Any:
         raise SourceError(f"{package} is not installed; {pip_install(package)}") from None
 
 
-def _connect_postgresql(place: Place) -> Connection:
+def _connect_postgresql(place: DatabaseUri) -> Connection:
     driver = _driver("adbc_driver_postgresql.dbapi", "adbc-driver-postgresql")
     with _told(place):
         return _Adbc(driver.connect(place.uri, autocommit=True), place)
 
 
-def _connect_sqlite(place: Place) -> Connection:
+def _connect_sqlite(place: DatabaseUri) -> Connection:
     driver = _driver("adbc_driver_sqlite.dbapi", "adbc-driver-sqlite")
     with _told(place):
         connection = driver.connect(f"file:{quote(place.path)}?mode=ro", autocommit=True)
     return _Adbc(connection, place, (("adbc.sqlite.query.batch_rows", str(1 << 16)),))
 
 
-def _connect_duckdb(place: Place) -> Connection:
+def _connect_duckdb(place: DatabaseUri) -> Connection:
     driver = _driver("duckdb", "duckdb")
     with _told(place):
         return _DuckDB(driver.connect(place.path, read_only=True), place)
 
 
-def _path_of(place: Place) -> str:
+def _path_of(place: DatabaseUri) -> str:
     return place.path
 
 
-_POSTGRESQL = Dialect(
+_POSTGRESQL = SqlDialect(
     name="PostgreSQL",
     connect=_connect_postgresql,
     begin=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
@@ -233,12 +233,12 @@ _POSTGRESQL = Dialect(
 DIALECTS = {
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,
-    "sqlite": Dialect(name="SQLite", connect=_connect_sqlite, file=_path_of),
-    "duckdb": Dialect(name="DuckDB", connect=_connect_duckdb, file=_path_of),
+    "sqlite": SqlDialect(name="SQLite", connect=_connect_sqlite, file=_path_of),
+    "duckdb": SqlDialect(name="DuckDB", connect=_connect_duckdb, file=_path_of),
 }
 
 
-def dialect_of(place: Place) -> Dialect:
+def dialect_of(place: DatabaseUri) -> SqlDialect:
     """The kind of database that a URI names; PlanError if none is known."""
     if place.scheme not in DIALECTS:
         raise PlanError(

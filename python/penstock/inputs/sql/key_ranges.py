@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
-from penstock.inputs.sql.dialect import Dialect, Place, quoted
-from penstock.inputs.sql.server import Asked, Fetch
+from penstock.inputs.sql.dialect import DatabaseUri, SqlDialect, quoted
+from penstock.inputs.sql.server import AnswerMode, Fetch
 
 #: Rows that share one key at most, since they are read together.
 _MOST_TIES = 1 << 16
@@ -54,7 +54,7 @@ def inner(text: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranges:
+class KeyRanges:
     """The fingerprint: every `step`-th key, how many rows come before it, the number of rows, and the last key."""
 
     keys: pa.Array
@@ -71,7 +71,9 @@ class Ranges:
         return state.hexdigest()
 
 
-def range_query(query: Query, ranges: Ranges, names: Sequence[str], dialect: Dialect, first: int, rows: int) -> str:
+def range_query(
+    query: Query, ranges: KeyRanges, names: Sequence[str], dialect: SqlDialect, first: int, rows: int
+) -> str:
     """The query for rows [first, first + rows): from the known key before them to the known key after them."""
     at = int(np.searchsorted(ranges.before, first, side="right")) - 1
     after = int(np.searchsorted(ranges.before, first + rows, side="left"))
@@ -86,7 +88,7 @@ def range_query(query: Query, ranges: Ranges, names: Sequence[str], dialect: Dia
 
 
 @dataclass(frozen=True)
-class Told:
+class KeyCounts:
     """What was counted: rows, those without a key, those whose key came before, and how many keys equal one before them at most."""
 
     rows: int = 0
@@ -94,7 +96,7 @@ class Told:
     ties: int = 0
     longest: int = 0
 
-    def check(self, query: Query, place: Place) -> None:
+    def check(self, query: Query, place: DatabaseUri) -> None:
         """PlanError for nulls, and for keys that repeat where they must not, or too often."""
         if self.nulls:
             raise PlanError(
@@ -116,7 +118,7 @@ class Counter:
     """Counts keys that come in order, array after array, in little memory."""
 
     def __init__(self, step: int) -> None:
-        self.told = Told()
+        self.told = KeyCounts()
         self._step = step
         self._last: pa.Scalar | None = None
         self._run = 0
@@ -138,7 +140,7 @@ class Counter:
             self._keys.append(keys.take(pa.array(known)))
             self._before.append(before[known])
             self._last, self._run = keys[-1], int(before[-1])
-        self.told = Told(
+        self.told = KeyCounts(
             self.told.rows + count + nulls,
             self.told.nulls + nulls,
             self.told.ties + (int((~new).sum()) if count else 0),
@@ -149,14 +151,14 @@ class Counter:
         """Keys with fewer rows before them are known."""
         return next((int(before[-1]) + 1 for before in reversed(self._before) if len(before)), 0)
 
-    def ranges(self) -> Ranges:
+    def ranges(self) -> KeyRanges:
         """All that was counted."""
         assert self._last is not None
         keys = pa.concat_arrays(self._keys)
-        return Ranges(keys, np.concatenate(self._before), self.told.rows, str(self._last))
+        return KeyRanges(keys, np.concatenate(self._before), self.told.rows, str(self._last))
 
 
-def find_ranges(asked: Asked, query: Query, step: int, place: Place) -> Ranges:
+def find_ranges(asked: AnswerMode, query: Query, step: int, place: DatabaseUri) -> KeyRanges:
     """Counts the keys. PlanError for nulls among them, and for keys that repeat where they must not.
 
     Numbers and times are drawn once, in order, and counted here; of text the database counts.
@@ -170,17 +172,17 @@ def find_ranges(asked: Asked, query: Query, step: int, place: Place) -> Ranges:
     return counter.ranges()
 
 
-def _counted_there(ask: Fetch, query: Query, step: int, place: Place) -> Ranges:
+def _counted_there(ask: Fetch, query: Query, step: int, place: DatabaseUri) -> KeyRanges:
     total = ask(
         f"SELECT count(*) AS n, count(k) AS keyed, max(k) AS last, sum(CASE WHEN n <> before THEN 1 ELSE 0 END) AS ties, "
         f"max(n - before) AS longest FROM ({query.keys}) AS numbered"
     )
     rows, keyed, last, ties, longest = (column[0].as_py() for column in total.columns)
-    Told(int(rows), int(rows) - int(keyed), int(ties or 0), int(longest or 0)).check(query, place)
+    KeyCounts(int(rows), int(rows) - int(keyed), int(ties or 0), int(longest or 0)).check(query, place)
     found = ask(
         f"SELECT k, before FROM ({query.keys}) AS numbered WHERE n % {step} = 0 GROUP BY k, before ORDER BY before"
     )
-    return Ranges(
+    return KeyRanges(
         plain(found.column(0)).combine_chunks(), found.column(1).to_numpy().astype(np.int64), int(rows), str(last)
     )
 

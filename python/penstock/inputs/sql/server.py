@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.errors import DataError, PenstockError, PlanError, ProcessError, SourceError, not_to_be_sent
-from penstock.inputs.sql.dialect import Connection, Lost, Place, Refused, dialect_of
+from penstock.inputs.sql.dialect import Connection, DatabaseUri, Lost, Refused, dialect_of
 
 #: Seconds to wait before each further try, once a connection is lost.
 _PAUSES_S = (0.0, 0.2, 1.0, 3.0)
@@ -23,7 +23,7 @@ Fetch = Callable[[str], pa.Table]
 
 
 @dataclass(frozen=True)
-class Asked:
+class AnswerMode:
     """How queries of one snapshot are answered: as a whole, or as they come."""
 
     ask: Fetch
@@ -38,9 +38,9 @@ class Server:
     has borrowed is that thread's alone, to close as well: drivers may crash where another thread closes what is in use.
     """
 
-    def __init__(self, place: Place, connections: int) -> None:
+    def __init__(self, place: DatabaseUri, connections: int) -> None:
         self.place, self.dialect = place, dialect_of(place)
-        self.recheck: Callable[[Asked], None] = _anything
+        self.recheck: Callable[[AnswerMode], None] = _anything
         self._connections, self._process = connections, os.getpid()
         self._lock = threading.RLock()
         self._free = threading.BoundedSemaphore(connections)
@@ -145,7 +145,7 @@ class Server:
         _close(self._idle)
         self._keep()
         try:
-            self.recheck(Asked(self._keeper.fetch, self._keeper.batches))
+            self.recheck(AnswerMode(self._keeper.fetch, self._keeper.batches))
         except (
             BaseException
         ) as error:  # a snapshot that was not found to be the same answers nothing; another try looks again
@@ -202,12 +202,12 @@ def _close(connections: list[Connection]) -> None:
     connections.clear()
 
 
-def _anything(_: Asked) -> None:
+def _anything(_: AnswerMode) -> None:
     pass
 
 
-def _anew(place: Place, connections: int, recheck: Callable[[Asked], None]) -> Server:
+def _anew(place: DatabaseUri, connections: int, recheck: Callable[[AnswerMode], None]) -> Server:
     server = Server(place, connections)
-    recheck(Asked(server.ask, server.stream))
+    recheck(AnswerMode(server.ask, server.stream))
     server.recheck = recheck
     return server

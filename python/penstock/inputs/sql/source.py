@@ -19,9 +19,9 @@ from penstock.core.columns.spec import Columns, Spec, is_text
 from penstock.core.errors import DataError, PlanError, RowError, SourceError
 from penstock.core.verbs.options import Options
 from penstock.inputs.spool import Spool, own_spool
-from penstock.inputs.sql.dialect import Place, quoted
-from penstock.inputs.sql.key_ranges import Query, Ranges, find_ranges, inner, plain, range_query
-from penstock.inputs.sql.server import Asked, Server
+from penstock.inputs.sql.dialect import DatabaseUri, quoted
+from penstock.inputs.sql.key_ranges import KeyRanges, Query, find_ranges, inner, plain, range_query
+from penstock.inputs.sql.server import AnswerMode, Server
 from penstock.source.manifest import Manifest, StatedManifest, digest_of
 from penstock.source.nulls import null_rows
 from penstock.source.protocol import Access
@@ -54,7 +54,7 @@ class SqlSource:
     block_rows: int
     server: Server = field(repr=False)
     query: Query
-    ranges: Ranges = field(repr=False)
+    ranges: KeyRanges = field(repr=False)
     schema: pa.Schema = field(repr=False)
     access: Access = Access.BLOCKS
 
@@ -111,7 +111,7 @@ def read_sql(
     """Connects and opens a query; PlanError for a query that the server refuses, SourceError where there is none."""
     if connections < 1:
         raise PlanError(f"read_sql: connections={connections}; at least one must ask")
-    server = Server(Place(uri), connections)
+    server = Server(DatabaseUri(uri), connections)
     try:
         if partition is not None:
             return _partitioned(server, text, partition, options, ties=ties, checksum=checksum)
@@ -133,7 +133,7 @@ def _partitioned(
     _check_key(kind, partition, place)
     query = Query(text, partition, tuple(start.schema.names), ties, collated=is_text(kind))
     step = max(1, block_rows // _KEYS_PER_BLOCK)
-    ranges = find_ranges(Asked(server.ask, server.stream), query, step, place)
+    ranges = find_ranges(AnswerMode(server.ask, server.stream), query, step, place)
     _check_key(ranges.keys.type, partition, place)
     server.recheck = partial(_check_unchanged, query, step, place, ranges.digest)
     shown = [(column.name, column.feature, str(column.field)) for column in columns]
@@ -176,7 +176,7 @@ def _schema(start: pa.Table, columns: tuple[TableColumn, ...]) -> pa.Schema:
     return pa.schema([start.schema.field(name) for name in dict.fromkeys(column.path[0] for column in columns)])
 
 
-def _manifest(identity: str, rows: int, start: pa.Table, place: Place) -> SqlManifest:
+def _manifest(identity: str, rows: int, start: pa.Table, place: DatabaseUri) -> SqlManifest:
     size_bytes = rows * max(1, start.nbytes // start.num_rows)
     return SqlManifest.of("sql", rows, digest_of(identity), size_bytes, described=str(place))
 
@@ -188,7 +188,7 @@ def _check_name(server: Server, text: str, partition: str) -> None:
         raise no_column(f"{server.place}: partition", partition, names)
 
 
-def _check_key(kind: pa.DataType, partition: str, place: Place) -> None:
+def _check_key(kind: pa.DataType, partition: str, place: DatabaseUri) -> None:
     whole = pa.types.is_integer(kind) or pa.types.is_date32(kind)
     time = pa.types.is_timestamp(kind) and kind.unit != "ns"
     if not (whole or is_text(kind) or time):
@@ -198,7 +198,7 @@ def _check_key(kind: pa.DataType, partition: str, place: Place) -> None:
         )
 
 
-def _check_unchanged(query: Query, step: int, place: Place, digest: str, asked: Asked) -> None:
+def _check_unchanged(query: Query, step: int, place: DatabaseUri, digest: str, asked: AnswerMode) -> None:
     """DataError if the query does not have the fingerprint any more that it had."""
     if find_ranges(asked, query, step, place).digest != digest:
         raise DataError("the data was changed; open it again and start anew")
@@ -227,7 +227,7 @@ def _drawn(server: Server, text: str, options: Options) -> Spool:
     return own_spool(spec, block_rows, blocks, options.limits, options.progress)
 
 
-def _blocks(tables: Iterator[pa.Table], columns: tuple[TableColumn, ...], place: Place) -> Iterator[Columns]:
+def _blocks(tables: Iterator[pa.Table], columns: tuple[TableColumn, ...], place: DatabaseUri) -> Iterator[Columns]:
     """The columns of each table; DataError with its row for what cannot be held."""
     first = 0
     for table in tables:

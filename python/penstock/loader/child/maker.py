@@ -13,12 +13,12 @@ import pyarrow as pa
 from penstock.core.cancel import LOOK_S
 from penstock.core.columns.spec import Field
 from penstock.deliver.numpy import ToNumpy
-from penstock.loader.child.messages import Begin, Column, Made, failed
+from penstock.loader.child.messages import BeginItems, MadeItem, SentColumn, failed
 from penstock.loader.child.sent import Setup
 from penstock.loader.here import Here
 from penstock.loader.options import LoaderOptions
 from penstock.loader.reports import LoaderNow
-from penstock.loader.share import Share, share_of
+from penstock.loader.share import RankShare, share_of
 from penstock.order.steps.cursor import Position
 from penstock.processes.link import Link, sendable
 from penstock.processes.memory import Regions
@@ -34,9 +34,9 @@ class ToParent(ToNumpy):
     def __init__(self, regions: Regions) -> None:
         self.new_memory = regions  # type: ignore[assignment]
 
-    def convert(self, column: Any, field: Field) -> Column:
+    def convert(self, column: Any, field: Field) -> SentColumn:
         """One column of an item, in a worker thread."""
-        return Column(column, field)
+        return SentColumn(column, field)
 
 
 class Maker:
@@ -50,7 +50,7 @@ class Maker:
         bad_samples = options.bad_samples()
         self._link, self._items = link, Here(options, deliver, bad_samples)
         self._new_share = partial(share_of, setup.dataset, options=options, deliver=deliver, bad_samples=bad_samples)
-        self._share: Share | None = None
+        self._share: RankShare | None = None
         self._here = Position()  # of the next item
         self._number: int | None = None  # of the stream that is wanted
         self._room = 0  # how many more of its items may be sent
@@ -60,7 +60,7 @@ class Maker:
 
     # What the parent says
 
-    def begin(self, begin: Begin) -> None:
+    def begin(self, begin: BeginItems) -> None:
         """Items are made from here on."""
         self.stop()
         try:
@@ -77,7 +77,7 @@ class Maker:
             self._room = _FEW if lowered.item_bytes * lowered.steps_per_item > _SMALL_BYTES else _MORE
             self._wanted.notify()
 
-    def _share_for(self, begin: Begin) -> Share:
+    def _share_for(self, begin: BeginItems) -> RankShare:
         share, wanted = self._share, (begin.ranks, begin.equal_parts, begin.weights)
         if share is not None and (share.ranks, share.equal_parts, share.weights) == wanted:
             return share
@@ -131,14 +131,14 @@ class Maker:
             if number != self._number:
                 return  # what failed was stopped, or nobody wants what was made
             self._room -= 1
-            if not isinstance(made, Made) or self._here.epoch >= self._items.until:
+            if not isinstance(made, MadeItem) or self._here.epoch >= self._items.until:
                 self._number = None  # the parent begins another stream, if it wants more
         try:
             self._link.send(made)
         except MemoryError as error:  # for a copy that others can map
             self._link.send(failed(number, error))
 
-    def _made(self, number: int) -> Made:
+    def _made(self, number: int) -> MadeItem:
         share = self._share
         assert share is not None  # or no stream would be wanted
         item = self._items.next_item(self._here, self._about_stall)
@@ -146,7 +146,7 @@ class Maker:
         places = [self._items.places(Position(item.epoch, step)) for step in steps] if share.lowered.lanes else []
         ids, draws = item.planned if self._with_ids else (None, None)
         self._here = share.normal(Position(item.epoch, item.step + item.steps))
-        return Made(
+        return MadeItem(
             number=number,
             work=item.work,
             rows_per_step=item.rows_per_step,
@@ -162,7 +162,7 @@ class Maker:
         return now.about_stall(self.stats())
 
 
-def _sendable(column: Column) -> Column:
+def _sendable(column: SentColumn) -> SentColumn:
     if not isinstance(column.values, (np.ndarray, pa.Array)):
         return column
-    return Column(sendable({"": column.values})[""], column.field)
+    return SentColumn(sendable({"": column.values})[""], column.field)

@@ -12,7 +12,7 @@ from penstock.plan.changed_weights import ChangedWeights
 from penstock.processes.raised import Raised, raised
 
 
-class Column(NamedTuple):
+class SentColumn(NamedTuple):
     """A column of an item before a framework has it, and what the plan says of it."""
 
     values: Any
@@ -28,7 +28,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Begin:
+class BeginItems:
     """Make items from here on. number: of this stream of items, which every item of it carries. places: of lanes, at the position."""
 
     number: int
@@ -39,7 +39,7 @@ class Begin:
     weights: ChangedWeights
 
 
-class Taken(NamedTuple):
+class ItemTaken(NamedTuple):
     """An item of the stream was taken: one more may be sent."""
 
     number: int
@@ -63,13 +63,13 @@ class HasLoader(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class MadeItem:
     """An item of a stream. ids, draws: as the plan says, for a ledger. places: of lanes, before each of its steps and behind the last one."""
 
     number: int
     work: Work
     rows_per_step: int
-    columns: dict[str, Column]
+    columns: dict[str, SentColumn]
     ids: Ids | None
     draws: Ids | None
     places: list[LanePlaces]
@@ -90,14 +90,14 @@ class LoaderFigures:
     figures: dict[str, Any]
 
 
-class Logged(NamedTuple):
+class LoggedRecord(NamedTuple):
     """A record for the logger "penstock"."""
 
     level: int
     text: str
 
 
-class Warned(NamedTuple):
+class WarningGiven(NamedTuple):
     """A warning, and where it was given."""
 
     text: str

@@ -15,15 +15,15 @@ from penstock.core.cancel import LOOK_S
 from penstock.core.errors import ProcessError
 from penstock.loader.child.messages import (
     AskFigures,
-    Begin,
+    BeginItems,
     FailedItem,
     HasLoader,
+    ItemTaken,
     LoaderFigures,
-    Logged,
-    Made,
+    LoggedRecord,
+    MadeItem,
     StopItems,
-    Taken,
-    Warned,
+    WarningGiven,
 )
 from penstock.loader.child.sent import Setup, setup_dumps
 from penstock.processes.process import Process, Purpose
@@ -49,9 +49,9 @@ class Child:
         self._process = Process(_LOADER)
         self._link = self._process.link
         self._receiving = threading.Lock()
-        self._items = deque[Made | FailedItem]()
+        self._items = deque[MadeItem | FailedItem]()
         self._figures = dict[int, dict[str, Any]]()
-        self._notes = deque[Logged | Warned]()
+        self._notes = deque[LoggedRecord | WarningGiven]()
         self._number = 0
         try:
             self._link.send(setup, setup_dumps)
@@ -85,7 +85,7 @@ class Child:
 
     # Items
 
-    def begin(self, begin: Begin) -> None:
+    def begin(self, begin: BeginItems) -> None:
         """Items of this stream come next."""
         self._items.clear()
         try:
@@ -99,7 +99,7 @@ class Child:
         with suppress(EndedError):
             self._link.send(StopItems())
 
-    def next_item(self, number: int) -> Made:
+    def next_item(self, number: int) -> MadeItem:
         """The next item of a stream, or raises what it failed by. ProcessError where the child has ended."""
         while True:
             while self._items:
@@ -109,7 +109,7 @@ class Child:
                 if isinstance(item, FailedItem):
                     raise _error_of(item)
                 with suppress(EndedError):  # what else it made comes first
-                    self._link.send(Taken(number))
+                    self._link.send(ItemTaken(number))
                 return item
             self._receive(until=time.monotonic() + LOOK_S)
             self._tell()
@@ -143,18 +143,18 @@ class Child:
 
     def _take(self, message: Any) -> None:
         match message:
-            case Made() | FailedItem():
+            case MadeItem() | FailedItem():
                 self._items.append(message)
             case LoaderFigures(number=number, figures=figures):
                 self._figures[number] = figures
-            case Logged() | Warned():
+            case LoggedRecord() | WarningGiven():
                 self._notes.append(message)
 
     def _tell(self) -> None:
         """Warns and logs what the child had to say."""
         while self._notes:
             note = self._notes.popleft()
-            if isinstance(note, Logged):
+            if isinstance(note, LoggedRecord):
                 _log.log(note.level, "%s", note.text)
             else:
                 warnings.warn_explicit(note.text, note.category, note.filename, note.line)

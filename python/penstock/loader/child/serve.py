@@ -13,13 +13,13 @@ from penstock.core.errors import PlanError
 from penstock.loader.child.maker import Maker
 from penstock.loader.child.messages import (
     AskFigures,
-    Begin,
+    BeginItems,
     HasLoader,
+    ItemTaken,
     LoaderFigures,
-    Logged,
+    LoggedRecord,
     StopItems,
-    Taken,
-    Warned,
+    WarningGiven,
     failed,
 )
 from penstock.loader.child.sent import Setup
@@ -65,9 +65,9 @@ def _setup(link: Link) -> Setup:
 
 def _serve_one(maker: Maker, link: Link) -> None:
     match link.receive():
-        case Taken(number):
+        case ItemTaken(number):
             maker.taken(number)
-        case Begin() as begin:
+        case BeginItems() as begin:
             maker.begin(begin)
         case StopItems():
             maker.stop()
@@ -87,7 +87,7 @@ def _send_notes(link: Link, level: int) -> None:
     class Sends(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             with suppress(EndedError):
-                link.send(Logged(record.levelno, record.getMessage()))
+                link.send(LoggedRecord(record.levelno, record.getMessage()))
 
     log = logging.getLogger("penstock")
     log.setLevel(level)
@@ -97,6 +97,6 @@ def _send_notes(link: Link, level: int) -> None:
     def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
         kind = category if category.__module__ in ("builtins", "penstock") else UserWarning
         with suppress(EndedError):
-            link.send(Warned(str(message), kind, filename, lineno))
+            link.send(WarningGiven(str(message), kind, filename, lineno))
 
     warnings.showwarning = show  # type: ignore[assignment]  # names of arguments differ

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError
-from penstock.observe.ledger.format import Header
+from penstock.observe.ledger.format import LedgerHeader
 
 Counts = npt.NDArray[np.uint8]
 _MOST = 255
@@ -16,7 +16,7 @@ _MOST = 255
 class RowCounts:
     """Counts the rows of one epoch after the other, by id and draw: a byte a row of the data, and draw."""
 
-    def __init__(self, header: Header) -> None:
+    def __init__(self, header: LedgerHeader) -> None:
         self._header = header
         self._of_draw: dict[int, Counts] = {}
         self._touched: set[int] = set()

@@ -2,7 +2,7 @@
 
     file    = MAGIC, record (HEADER), record …
     record  = kind, length of the body (u32 each), CRC-32 of these 8 bytes, CRC-32 of the body (u32 each), body
-    HEADER  = JSON: see `Header`
+    HEADER  = JSON: see `LedgerHeader`
     MARK    = epoch, step, time in nanoseconds, 1 after load_state_dict else 0 (i64 each): the next step does not follow the last one
     STEPS   = epoch, first step, steps, first place in the global batch, rows a step, time in nanoseconds (i64 each), then three arrays:
               ids, draws, valid
@@ -45,7 +45,7 @@ Buffer: TypeAlias = bytes | memoryview
 _WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """What a record is."""
 
     HEADER = 1
@@ -60,7 +60,7 @@ class _Form(IntEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Header:
+class LedgerHeader:
     """Who wrote a file, and what the plan says an epoch holds.
 
     rank, world_size: of the process. node: its node where nodes have files of their own, else None; place, places: the rank among those that
@@ -96,7 +96,7 @@ class Header:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def decode(cls, body: bytes) -> Header:
+    def decode(cls, body: bytes) -> LedgerHeader:
         """The header that a body holds; ValueError if it is none."""
         given = json.loads(body)
         if not isinstance(given, dict) or given.keys() != {field.name for field in fields(cls)}:
@@ -180,7 +180,7 @@ class StepsHead:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steps:
+class TakenSteps:
     """Steps and their rows: (steps × rows) ids; draws: None where all are the epoch; valid: None where no row is padding."""
 
     head: StepsHead
@@ -195,7 +195,7 @@ class Steps:
         return [numbers, *_encode_array(self.ids), *_encode_array(self.draws), *_encode_array(self.valid)]
 
     @classmethod
-    def decode(cls, body: bytes) -> Steps:
+    def decode(cls, body: bytes) -> TakenSteps:
         """The steps that a body holds; ValueError if it holds something else."""
         head, at, arrays = StepsHead.decode(body), _STEPS.size, []
         for _ in range(3):

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.columns.spec import Ids
-from penstock.observe.ledger.format import Header, Steps
-from penstock.observe.ledger.reader import Found, LedgerFile
+from penstock.observe.ledger.format import LedgerHeader, TakenSteps
+from penstock.observe.ledger.reader import FoundRecord, LedgerFile
 
 #: Rows that are looked at together.
 _TOGETHER = 1 << 20
@@ -29,7 +29,7 @@ class Conflict:
 class Grid:
     """Places × steps [first, last) of an epoch: which row was taken in each."""
 
-    def __init__(self, header: Header, first: int, last: int) -> None:
+    def __init__(self, header: LedgerHeader, first: int, last: int) -> None:
         size = last - first, header.batch_size
         self.first = first
         self.ids: Ids = np.full(size, -1, dtype=np.int64)
@@ -38,7 +38,7 @@ class Grid:
         self._by: npt.NDArray[np.int32] = np.full(size, -1, dtype=np.int32)
         self._names: list[str] = []
 
-    def put(self, file: LedgerFile, steps: Steps) -> Conflict | None:
+    def put(self, file: LedgerFile, steps: TakenSteps) -> Conflict | None:
         """Enters what a rank recorded; what differs from what was there before."""
         head, count = steps.head, len(self.ids)
         low, high = max(head.step, self.first), min(head.step + head.steps, self.first + count)
@@ -94,7 +94,7 @@ class Recorded:
 
     step: int
     file: int
-    found: Found
+    found: FoundRecord
 
     @property
     def end(self) -> int:
@@ -116,7 +116,7 @@ def by_epoch(files: Sequence[LedgerFile]) -> dict[int, list[Recorded]]:
 
 
 def grids(
-    header: Header, files: Sequence[LedgerFile], records: Sequence[Recorded]
+    header: LedgerHeader, files: Sequence[LedgerFile], records: Sequence[Recorded]
 ) -> Iterator[tuple[Grid, list[Conflict]]]:
     """All recorded steps of an epoch, some at a time, in order."""
     most, begin, step = max(1, _TOGETHER // header.batch_size), 0, 0
@@ -129,7 +129,7 @@ def grids(
             begin += 1
         last = max(one.end for one in here)
         grid, conflicts = Grid(header, step, min(step + most, last)), list[Conflict]()
-        of_file: dict[int, list[Found]] = {}
+        of_file: dict[int, list[FoundRecord]] = {}
         for one in here:
             of_file.setdefault(one.file, []).append(one.found)
         for number, found in of_file.items():

@@ -13,11 +13,11 @@ from penstock.observe.ledger.format import (
     HEAD_BYTES,
     MAGIC,
     SUFFIX,
-    Header,
-    Kind,
+    LedgerHeader,
     Mark,
-    Steps,
+    RecordKind,
     StepsHead,
+    TakenSteps,
     check_body,
     check_head,
     damaged,
@@ -25,7 +25,7 @@ from penstock.observe.ledger.format import (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class FoundRecord:
     """A record of a file: a mark, or what steps it is of and where its body lies."""
 
     at: int
@@ -39,8 +39,8 @@ class LedgerFile:
     """A file of which every checksum was compared. torn_bytes: bytes of a last record that was cut off."""
 
     path: str
-    header: Header
-    records: tuple[Found, ...]
+    header: LedgerHeader
+    records: tuple[FoundRecord, ...]
     torn_bytes: int
 
     @property
@@ -48,13 +48,13 @@ class LedgerFile:
         """Its name without the folder."""
         return os.path.basename(self.path)
 
-    def steps(self, found: Sequence[Found]) -> Iterator[Steps]:
+    def steps(self, found: Sequence[FoundRecord]) -> Iterator[TakenSteps]:
         """The steps of some of its records."""
         with _opened(self.path) as file:
             for record in found:
                 file.seek(record.at)
                 body = file.read(record.length)
-                yield _decoded(Steps.decode, body, f"{self.path}, byte {record.at:,}")
+                yield _decoded(TakenSteps.decode, body, f"{self.path}, byte {record.at:,}")
 
 
 def ledger_paths(paths: Sequence[str]) -> list[str]:
@@ -97,9 +97,9 @@ def read_ledger(path: str) -> LedgerFile | None:
             kind, body = found
             where = f"{path}, byte {at:,}"
             if header is None:
-                if kind != Kind.HEADER:
+                if kind != RecordKind.HEADER:
                     raise damaged(where, f"a record of kind {kind} stands where the header belongs")
-                header = _decoded(Header.decode, body, where)
+                header = _decoded(LedgerHeader.decode, body, where)
             else:
                 records.append(_record(kind, body, at + HEAD_BYTES, where))
             at += HEAD_BYTES + len(body)
@@ -127,11 +127,11 @@ def _next_record(file: BinaryIO, path: str, at: int, size: int) -> tuple[int, by
     return kind, body
 
 
-def _record(kind: int, body: bytes, at: int, where: str) -> Found:
-    if kind == Kind.MARK:
-        return Found(at=at, length=len(body), mark=_decoded(Mark.decode, body, where))
-    if kind == Kind.STEPS:
-        return Found(at=at, length=len(body), head=_decoded(StepsHead.decode, body, where))
+def _record(kind: int, body: bytes, at: int, where: str) -> FoundRecord:
+    if kind == RecordKind.MARK:
+        return FoundRecord(at=at, length=len(body), mark=_decoded(Mark.decode, body, where))
+    if kind == RecordKind.STEPS:
+        return FoundRecord(at=at, length=len(body), head=_decoded(StepsHead.decode, body, where))
     raise damaged(where, f"a record of kind {kind}, which this version does not know")
 
 

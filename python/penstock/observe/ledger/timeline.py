@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.observe.ledger.findings import Finding, Resume, Wrong
-from penstock.observe.ledger.format import Header
+from penstock.observe.ledger.format import LedgerHeader
 from penstock.observe.ledger.reader import LedgerFile
 
 #: Clocks of machines may differ by as much.
@@ -21,7 +21,7 @@ class Stretch:
     further behind.
     """
 
-    header: Header
+    header: LedgerHeader
     file: str
     is_loaded: bool
     left: tuple[int, int] | None
@@ -183,7 +183,7 @@ def overlaps(found: Sequence[Stretch]) -> list[Finding]:
     return wrong
 
 
-def _share_places(one: Header, other: Header) -> bool:
+def _share_places(one: LedgerHeader, other: LedgerHeader) -> bool:
     first = max(one.place * other.places, other.place * one.places)
     last = min((one.place + 1) * other.places, (other.place + 1) * one.places)
     return first < last

@@ -18,7 +18,7 @@ from penstock.core.errors import SourceError
 from penstock.observe.ledger.counts import RowCounts
 from penstock.observe.ledger.coverage import Coverage, Gap
 from penstock.observe.ledger.findings import EpochFound, Finding, Report, Wrong
-from penstock.observe.ledger.format import Header, StepsHead
+from penstock.observe.ledger.format import LedgerHeader, StepsHead
 from penstock.observe.ledger.grid import Conflict, by_epoch, grids
 from penstock.observe.ledger.reader import LedgerFile, ledger_paths, read_ledger
 from penstock.observe.ledger.timeline import broken_off, jumps, missing_ledgers, overlaps, resumes_of, stretches
@@ -87,7 +87,7 @@ def _other_plans(files: Sequence[LedgerFile]) -> Finding | None:
     return None
 
 
-def _identity(one: Header, other: Header) -> list[tuple[str, object, object]]:
+def _identity(one: LedgerHeader, other: LedgerHeader) -> list[tuple[str, object, object]]:
     return [
         ("data with the digest", one.data, other.data),
         ("a plan with the digest", one.plan, other.plan),
@@ -172,7 +172,7 @@ class _Node:
         )
         return replace(file, records=tuple(compress(file.records, good)))
 
-    def _has_place(self, head: StepsHead, header: Header) -> bool:
+    def _has_place(self, head: StepsHead, header: LedgerHeader) -> bool:
         last, size = head.step + head.steps - 1, self._size(head.step)
         begin, end = header.place * size // header.places, (header.place + 1) * size // header.places
         equal = -(-size // header.places)  # rows of each rank, where all have equally many

@@ -19,14 +19,24 @@ from penstock.core.arguments import path_of
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError, StorageError
 from penstock.core.messages import quoted
-from penstock.observe.ledger.format import MAGIC, SUFFIX, Buffer, Header, Kind, Mark, Steps, StepsHead, frame
+from penstock.observe.ledger.format import (
+    MAGIC,
+    SUFFIX,
+    Buffer,
+    LedgerHeader,
+    Mark,
+    RecordKind,
+    StepsHead,
+    TakenSteps,
+    frame,
+)
 
 _TOGETHER_S = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
-    """Rows of neighbouring steps that are about to be taken: see `format.Steps`."""
+class StepRows:
+    """Rows of neighbouring steps that are about to be taken: see `format.TakenSteps`."""
 
     epoch: int
     step: int
@@ -45,7 +55,7 @@ class Rows:
         arrays = (self.ids, self.draws, self.valid)
         ids, draws, valid = (None if array is None else array[first * rows : last * rows] for array in arrays)
         assert ids is not None
-        return frame(Kind.STEPS, *Steps(head=head, ids=ids, draws=draws, valid=valid).encode())
+        return frame(RecordKind.STEPS, *TakenSteps(head=head, ids=ids, draws=draws, valid=valid).encode())
 
 
 class Ledger:
@@ -53,7 +63,7 @@ class Ledger:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = _local(folder)
-        self._file: _File | None = None
+        self._file: _LedgerFile | None = None
         self._close: Callable[[], Any] = (
             int  # of the file: when there is another one, when this is collected, or at exit
         )
@@ -64,7 +74,7 @@ class Ledger:
         self.flush()
         self._is_loaded = True
 
-    def begin(self, header: Header, epoch: int, step: int) -> None:
+    def begin(self, header: LedgerHeader, epoch: int, step: int) -> None:
         """A pass begins at a position. Another share of the plan than before gets another file."""
         self.flush()
         if self._file is None or not self._file.serves(header):
@@ -74,7 +84,7 @@ class Ledger:
             self._file.mark(epoch, step, is_loaded=self._is_loaded)
         self._is_loaded = False
 
-    def recording(self, rows: Rows, take: Callable[[], Any]) -> Callable[[], Any]:
+    def recording(self, rows: StepRows, take: Callable[[], Any]) -> Callable[[], Any]:
         """`take`, which is called once a step, with the step recorded before."""
         file, steps, taken, clock = self._file, rows.steps, 0, time.monotonic
         assert file is not None  # a pass has begun
@@ -94,19 +104,19 @@ class Ledger:
         if self._file is not None:
             self._file.flush()
 
-    def _open(self, header: Header) -> None:
+    def _open(self, header: LedgerHeader) -> None:
         self._close()
-        self._file = _File(self._folder, header)
+        self._file = _LedgerFile(self._folder, header)
         self._close = weakref.finalize(self, self._file.close)
 
 
-class _File:
+class _LedgerFile:
     """A file that is open, and the steps that are about to be taken."""
 
-    def __init__(self, folder: str, header: Header) -> None:
+    def __init__(self, folder: str, header: LedgerHeader) -> None:
         self._header, self._size, self._pid = replace(header, started_ns=time.time_ns()), 0, os.getpid()
         self._lock = threading.Lock()  # a state may be saved in another thread than the one that takes steps
-        self._rows: Rows | None = None
+        self._rows: StepRows | None = None
         self._failed: StorageError | None = None
         self.taken = self._written = 0
         self.write_at = 0.0
@@ -121,9 +131,9 @@ class _File:
             )
         except OSError as error:
             raise self._cannot("open", error) from error
-        self._append([MAGIC, *frame(Kind.HEADER, self._header.encode())])
+        self._append([MAGIC, *frame(RecordKind.HEADER, self._header.encode())])
 
-    def serves(self, header: Header) -> bool:
+    def serves(self, header: LedgerHeader) -> bool:
         """Whether it is open, in this process, for the same share of the same plan."""
         is_mine = self._descriptor >= 0 and self._pid == os.getpid()
         return is_mine and replace(header, started_ns=self._header.started_ns) == self._header
@@ -132,10 +142,10 @@ class _File:
         """The next step is this one, whatever came before."""
         mark = Mark(epoch=epoch, step=step, time_ns=time.time_ns(), is_loaded=is_loaded)
         with self._lock:
-            self._append(frame(Kind.MARK, mark.encode()))
+            self._append(frame(RecordKind.MARK, mark.encode()))
             self.next = epoch, step
 
-    def expect(self, rows: Rows) -> None:
+    def expect(self, rows: StepRows) -> None:
         """These steps are taken next."""
         self.flush()
         with self._lock:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.picked_rows import RowNumbers
 from penstock.core.columns.spec import Ids
 from penstock.order.rows.segments import Segments
 
@@ -27,13 +27,13 @@ class Chosen:
     sources, since no block lies in two of them.
     """
 
-    picked: Picked
+    picked: RowNumbers
     first_id: int = 0
     apart: int = 1
     sources: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, below: ChosenRows, picked: Picked) -> Chosen:
+    def of(cls, below: ChosenRows, picked: RowNumbers) -> Chosen:
         """Of rows, by their places, those that were picked."""
         if isinstance(below, Segments) and below.first_id is not None:
             return cls(picked, below.first_id)
@@ -42,7 +42,7 @@ class Chosen:
     @classmethod
     def of_ids(cls, ids: Ids) -> Chosen:
         """Some ids."""
-        return cls(Picked(ids, int(ids.max(initial=-1)) + 1))
+        return cls(RowNumbers(ids, int(ids.max(initial=-1)) + 1))
 
     @property
     def rows(self) -> int:
@@ -60,11 +60,11 @@ class Chosen:
 
     def sliced(self, first: int, count: int) -> Chosen:
         """The rows [first, first + count), as far as there are any."""
-        return replace(self, picked=Picked(self.picked.numbers[first : first + count], self.picked.rows))
+        return replace(self, picked=RowNumbers(self.picked.numbers[first : first + count], self.picked.rows))
 
     def every(self, count: int) -> Chosen:
         """Every count-th of the rows, from the first on."""
-        return replace(self, picked=Picked(self.picked.numbers[::count], self.picked.rows))
+        return replace(self, picked=RowNumbers(self.picked.numbers[::count], self.picked.rows))
 
     def read_by(self, block_rows: int, sources: Ids) -> Chosen:
         """The same where so many rows of these sources, of which each begins with an id, are worth reading together."""

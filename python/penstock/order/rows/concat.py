@@ -14,7 +14,7 @@ from penstock.order.rows.several_inputs import Composed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Concat(Composed):
+class ConcatRows(Composed):
     """See `several_inputs.Composed`."""
 
     @cached_property

@@ -12,7 +12,7 @@ from penstock.order.protocol import RowOrder, Shape
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repeat(RowOrder):
+class RepeatedRows(RowOrder):
     """See `protocol.RowOrder`. Epoch e is the epochs e · times … e · times + times - 1 of the input."""
 
     input: RowOrder

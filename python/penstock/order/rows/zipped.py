@@ -18,7 +18,7 @@ Range: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Link:
+class FollowedRows:
     """Row i of `leader` and row i of `follower` are one row. leads, follows: the ids of their sources.
 
     Both hold ids counted from the first of their own sources. No row comes twice in either.
@@ -56,7 +56,7 @@ class Zipped(RowOrder):
     """
 
     input: RowOrder
-    links: tuple[Link, ...]
+    links: tuple[FollowedRows, ...]
     single: tuple[Range, ...] = ()
 
     @property
@@ -138,7 +138,7 @@ class Zipped(RowOrder):
             known += len(first)
         return np.concatenate(firsts), np.concatenate(ends), which
 
-    def _blocks_of(self, link: Link, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
+    def _blocks_of(self, link: FollowedRows, epoch: int, ids: Ids) -> tuple[Ids, Ids, Ids]:
         """A follower's blocks have the rows of its leader's, and end where its own runs do."""
         rows = link.follower
         if not rows.has_neighbours:
@@ -172,7 +172,7 @@ class Zipped(RowOrder):
                 leaders[mine] = link.lead(leaders[mine], self._rows_of_block(link.follows[0]))
         return leaders
 
-    def _by_link(self, ids: Ids) -> list[tuple[Link | None, Ids]]:
+    def _by_link(self, ids: Ids) -> list[tuple[FollowedRows | None, Ids]]:
         """The links by which some of these rows follow, None for the order's own, and the places of theirs among them."""
         of = np.full(len(ids), -1, dtype=np.int64)
         for number, link in enumerate(self.links):
@@ -184,7 +184,7 @@ class Zipped(RowOrder):
         ]
 
 
-def followed(links: tuple[Link, ...], ids: Ids) -> tuple[Ids, Ids]:
+def followed(links: tuple[FollowedRows, ...], ids: Ids) -> tuple[Ids, Ids]:
     """See `Zipped.with_followers`."""
     whole, at = [ids], [np.arange(len(ids))]
     for link in links:

@@ -16,7 +16,7 @@ from penstock.order.protocol import NEVER, RowOrder
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Asked(ABC):
+class AskedRows(ABC):
     """Rows that are asked for, of an order. step: the step of the epoch whose rows they are to be; None where no step has them yet."""
 
     step: int | None = None
@@ -39,7 +39,7 @@ class Asked(ABC):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AskedOfLanes(Asked):
+class AskedOfLanes(AskedRows):
     """Rows [first[i], first[i] + count[i]) of lane[i], one after the other.
 
     later: the first row of each lane of the order that nothing has asked for yet, NEVER of lanes that nobody asks for here.
@@ -78,7 +78,7 @@ class AskedOfLanes(Asked):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AskedById(Asked):
+class AskedById(AskedRows):
     """Rows by their ids, whichever they are: each is read by itself, so that nothing stays open for later ones."""
 
     row_ids: Ids

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from penstock.core.columns.spec import Ids
 from penstock.order.protocol import is_open
-from penstock.order.steps.asked import Asked
+from penstock.order.steps.asked import AskedRows
 from penstock.order.steps.batches import BatchOrder
 
 
@@ -38,7 +38,7 @@ class Work:
     epoch: int
     step: int
     steps: int
-    asked: Asked | None = field(default=None, compare=False, repr=False)
+    asked: AskedRows | None = field(default=None, compare=False, repr=False)
     drawn: list[tuple[Ids | None, Mapping[str, Any]]] | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -12,7 +12,7 @@ from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
 from penstock.order.lanes import nearest_ranks
 from penstock.order.steps.batches import BatchOrder
-from penstock.order.steps.token_cut import Budget
+from penstock.order.steps.token_cut import TokenBudget
 from penstock.order.steps.tokens import TokenRows
 
 #: Steps that are looked at, at equal distances.
@@ -27,7 +27,7 @@ class TokenBatches(BatchOrder):
     """
 
     tokens: TokenRows
-    budget: Budget
+    budget: TokenBudget
 
     def __post_init__(self) -> None:
         if not self.tokens.steps:

@@ -19,7 +19,7 @@ _FEWEST_STEPS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
+class TokenBudget:
     """What a lane has room for in a step. lane_tokens: so many. is_padded: rows count as padded to the longest, else as long as they are.
 
     multiple_of: padded lengths are rounded up to this. fill: a group's rows are at least so long, as a share of its longest. drop_last: whether
@@ -39,7 +39,7 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class LengthGroup:
     """Neighbours in the rows sorted by length, longest first: [first, end). rows_per_lane: that each of its steps takes."""
 
     first: int
@@ -56,7 +56,7 @@ def default_token_lanes(max_tokens: int, longest: int) -> int:
 
 
 @lru_cache(maxsize=2)
-def cut(lengths: Lengths, budget: Budget) -> tuple[Ids, tuple[Group, ...]]:
+def cut(lengths: Lengths, budget: TokenBudget) -> tuple[Ids, tuple[LengthGroup, ...]]:
     """The rows, group after group from the longest on, and in each group as they lie in the data. All groups but the last are whole steps.
 
     For lengths [2, 9, 9, 9, 9, 2, 9, 9, 9, 9, 2] and two lanes of 10 tokens: rows [1, 2, 3, 4, 6, 7, 8, 9, 0, 5, 10], and the groups [0, 8) of 1 row
@@ -65,7 +65,7 @@ def cut(lengths: Lengths, budget: Budget) -> tuple[Ids, tuple[Group, ...]]:
     costs = budget.costs(lengths.numbers)
     shorter = costs.max() - costs
     turn = np.argsort(shorter.astype(np.min_scalar_type(int(shorter.max()))), kind="stable")
-    costs, groups, first = costs[turn], list[Group](), 0
+    costs, groups, first = costs[turn], list[LengthGroup](), 0
     total = np.cumsum(costs)
     while first < len(costs):
         rows = _rows_per_lane(costs, total, first, budget)
@@ -76,25 +76,25 @@ def cut(lengths: Lengths, budget: Budget) -> tuple[Ids, tuple[Group, ...]]:
             break
         similar = int(np.searchsorted(-costs, -budget.fill * costs[first], side="right")) - first
         end = first + min(steps, max(_FEWEST_STEPS, similar // size)) * size
-        groups.append(Group(first=first, end=end, rows_per_lane=rows))
+        groups.append(LengthGroup(first=first, end=end, rows_per_lane=rows))
         first = end
     for group in groups:
         turn[group.first : group.end].sort()
     return turn, tuple(groups)
 
 
-def _with_last(groups: list[Group], costs: Ids, first: int, rows: int, budget: Budget) -> list[Group]:
+def _with_last(groups: list[LengthGroup], costs: Ids, first: int, rows: int, budget: TokenBudget) -> list[LengthGroup]:
     """The groups with the rows from one on, too few for a step: in the last group, if that costs little, so that each epoch leaves others over."""
     left = len(costs) - first
     if groups and (left < budget.lanes or costs[-1] >= budget.fill * costs[groups[-1].first]):
         *groups, last = groups
-        return [*groups, Group(first=last.first, end=len(costs), rows_per_lane=last.rows_per_lane)]
+        return [*groups, LengthGroup(first=last.first, end=len(costs), rows_per_lane=last.rows_per_lane)]
     if budget.drop_last:  # a full step all the same, of fewer rows
         rows = max(1, left // budget.lanes)
-    return [*groups, Group(first=first, end=len(costs), rows_per_lane=rows)]
+    return [*groups, LengthGroup(first=first, end=len(costs), rows_per_lane=rows)]
 
 
-def _rows_per_lane(costs: Ids, total: Ids, first: int, budget: Budget) -> int:
+def _rows_per_lane(costs: Ids, total: Ids, first: int, budget: TokenBudget) -> int:
     """How many of the rows from one on, the longest of them, a lane has room for."""
     if budget.is_padded:
         return budget.lane_tokens // int(costs[first])

@@ -30,7 +30,7 @@ from penstock.order.keys import ORDER_KEY
 from penstock.order.protocol import RowOrder, Shape
 from penstock.order.rows.chosen import Chosen
 from penstock.order.steps.group_turns import Turns, turns_of
-from penstock.order.steps.token_cut import Group
+from penstock.order.steps.token_cut import LengthGroup
 
 #: The id at a place that no row has.
 NO_ROW = -1
@@ -46,7 +46,7 @@ class TokenRows(RowOrder):
 
     chosen: Chosen
     lengths: npt.NDArray[np.unsignedinteger]
-    groups: tuple[Group, ...]
+    groups: tuple[LengthGroup, ...]
     lanes: int
     seed: int | None
     drop_last: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.picked_rows import RowNumbers
 from penstock.plan.nodes.rows import RowChoice
 
 
@@ -13,7 +13,7 @@ from penstock.plan.nodes.rows import RowChoice
 class PickedRows(RowChoice):
     """Rows of the input by their places, those of its natural order. picked: which; in a state, how many and a digest of them."""
 
-    picked: Picked
+    picked: RowNumbers
     verb: str = ""
 
     @property
@@ -109,7 +109,7 @@ class Subset(PickedRows):
 class Exclude(RowChoice):
     """All rows of a source but some. picked: these, in ascending order; in a state, how many and a digest of them."""
 
-    picked: Picked
+    picked: RowNumbers
     verb: str = "exclude"
 
     def rows_of(self, below: Sequence[int]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.picked_rows import RowNumbers
 
 if TYPE_CHECKING:
     from penstock.plan.node import Node
@@ -74,7 +74,7 @@ def _plain(value: Any) -> Any:
         return {"kind": type(value).__name__, **inner}
     if isinstance(value, (list, tuple)):
         return [_plain(entry) for entry in value]
-    if isinstance(value, Picked):
+    if isinstance(value, RowNumbers):
         return repr(value)
     if callable(value):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"

@@ -26,7 +26,7 @@ class Shapes:
     header_bytes: Ids
 
 
-class Header(Protocol):
+class RowHeaders(Protocol):
     """Reads the headers of rows."""
 
     def shapes(self, spans: Spans) -> Shapes:
@@ -97,7 +97,7 @@ class RaggedLeaf:
 
     field: Field
     stored: str
-    header: Header
+    header: RowHeaders
 
     def column(self, name: str, spans: Spans, allocate: Allocate, threads: int) -> Column:
         """large_list; RowError for the first row of another dtype or of other inner axes."""
@@ -125,7 +125,7 @@ class RaggedLeaf:
 class ArrayLeaf(ValuesLeaf):
     """Arrays of one shape, that of the first records; `shape=(None, …)` takes any first axis."""
 
-    header: Header | None = None
+    header: RowHeaders | None = None
 
     def as_field(self, dtype: str | None, shape: tuple[int | None, ...] | None) -> Leaf:
         """Another dtype; or ragged."""
@@ -175,7 +175,7 @@ def body_of(found: Shapes, spans: Spans) -> Spans:
     return Spans(spans.buffers, spans.which, spans.offset + found.header_bytes, spans.length - found.header_bytes)
 
 
-def array_leaf(header: Header, spans: Spans) -> Leaf:
+def array_leaf(header: RowHeaders, spans: Spans) -> Leaf:
     """The leaf for arrays like those of the first records, at least one: of a fixed shape if all have one, else ragged.
 
     Raises PlanError where no column can hold them.

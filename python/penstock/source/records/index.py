@@ -28,7 +28,7 @@ from penstock.core.verbs.options import Options
 from penstock.derived.decompress import unpack_files
 from penstock.derived.decompressed_shards import with_unpacked
 from penstock.derived.downloads import Bringing, for_each_shard, naming
-from penstock.derived.entries import Entry, load_entry, shard_key, store_entry
+from penstock.derived.entries import IndexedFile, load_entry, shard_key, store_entry
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lock import one_maker
 from penstock.source.manifest import Manifest
@@ -116,7 +116,7 @@ class _Unpacked(ExitStack):
 
 def _known_entries(
     folder: str | None, shards: Shards, named: Sequence[str | None], unpacked: _Unpacked, options: Options
-) -> dict[int, Entry]:
+) -> dict[int, IndexedFile]:
     """By shard, those in the cache that can be used: whose unpacked files are there, and no record (with its frame) is above the limit."""
     known = {
         shard: entry
@@ -133,7 +133,7 @@ def _known_entries(
     }
 
 
-def _made_entries(shards: Shards, missing: Ids, keys: list[str], read: ByteRanges, job: _Job) -> list[Entry]:
+def _made_entries(shards: Shards, missing: Ids, keys: list[str], read: ByteRanges, job: _Job) -> list[IndexedFile]:
     if not missing.size:
         return []
     if shards.is_local:
@@ -149,7 +149,7 @@ class _Job:
     framing: Framing
     unpacked: _Unpacked
 
-    def entries(self, shards: Shards, keys: list[str], _: ByteRanges) -> list[Entry]:
+    def entries(self, shards: Shards, keys: list[str], _: ByteRanges) -> list[IndexedFile]:
         """The entries of local files."""
         packing = np.zeros(len(shards), dtype=np.int64)
         if self.framing.packing is not None:
@@ -170,7 +170,7 @@ class _Job:
             files.remove(new)  # without an index nobody would read them
             raise
 
-    def _indexed(self, shards: Shards, readable: list[str], sizes: Ids, packing: Ids) -> list[Entry]:
+    def _indexed(self, shards: Shards, readable: list[str], sizes: Ids, packing: Ids) -> list[IndexedFile]:
         """The entries of files that can be read at these paths, where they have these sizes."""
         limit, total = self.options.limits.record_bytes, int(sizes.sum())
         with naming(shards, readable):
@@ -187,14 +187,14 @@ class _Job:
         starts = begin[0] if begin else np.zeros_like(counts)
         unpacked_bytes = np.where(packing, sizes, -1)
         columns = zip(parts, starts.tolist(), packing.tolist(), unpacked_bytes.tolist(), strict=True)
-        return [Entry(part, begin, kind, size) for part, begin, kind, size in columns]
+        return [IndexedFile(part, begin, kind, size) for part, begin, kind, size in columns]
 
-    def entries_from_elsewhere(self, shards: Shards, keys: list[str], read: ByteRanges) -> list[Entry]:
+    def entries_from_elsewhere(self, shards: Shards, keys: list[str], read: ByteRanges) -> list[IndexedFile]:
         """The entries of remote files, which are downloaded one by one unless an index lies beside them."""
         stated = self._stated(shards, read)
         rest = np.array([shard for shard in range(len(shards)) if stated[shard] is None], dtype=np.int64)
 
-        def one(number: int, path: str, work: Bringing) -> Entry:
+        def one(number: int, path: str, work: Bringing) -> IndexedFile:
             shard = rest[number : number + 1]
             here = Shards(pa.array([path], pa.large_string()), shards.sizes[shard], shards.versions[shard])
             quiet = replace(self.options, progress=lambda _, __: work.check())
@@ -203,7 +203,7 @@ class _Job:
         made = for_each_shard(shards.take(rest), read, one, self.options.progress) if rest.size else []
         read.forget(shards.take(rest[[bool(entry.packing) for entry in made]]))
         found = iter(made)
-        return [next(found) if length is None else Entry(length) for length in stated]
+        return [next(found) if length is None else IndexedFile(length) for length in stated]
 
     def _stated(self, shards: Shards, read: ByteRanges) -> list[Ids | None]:
         stated = self.framing.stated
@@ -213,7 +213,7 @@ class _Job:
             return list(threads.map(lambda shard: stated(shards, shard, read, self.options), range(len(shards))))
 
 
-def _joined(entries: list[Entry]) -> tuple[Ids, Ids, Ids]:
+def _joined(entries: list[IndexedFile]) -> tuple[Ids, Ids, Ids]:
     """The first sample of each shard, and where each record lies in its own."""
     first_sample = edges_of([entry.length.size for entry in entries])
     length = np.concatenate([entry.length for entry in entries])

@@ -30,7 +30,7 @@ _DIGITS = np.delete(np.arange(36), _DASHES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class WantedColumn:
     """What a column becomes. default: what stands for null; asked: whether the user chose the dtype, so that numbers may be rounded.
 
     keeps_repeated: whether large columns of text that repeats may stay as `core.columns.repeated_values` has them.
@@ -42,12 +42,12 @@ class Wanted:
     keeps_repeated: bool = False
 
     @property
-    def inner(self) -> Wanted:
+    def inner(self) -> WantedColumn:
         """The same of the values in its lists."""
         return replace(self, field=replace(self.field, shape=self.field.shape[1:]))
 
 
-def held(array: pa.Array, wanted: Wanted) -> npt.NDArray[Any] | pa.Array:
+def held(array: pa.Array, wanted: WantedColumn) -> npt.NDArray[Any] | pa.Array:
     """The values as batches hold them.
 
     Raises RowError for the first null without a default, list of another length or whole number that would lose digits; pyarrow's
@@ -64,7 +64,7 @@ def held(array: pa.Array, wanted: Wanted) -> npt.NDArray[Any] | pa.Array:
     return numbers.reshape(len(array), *(axis or 0 for axis in wanted.field.shape))
 
 
-def _repeated(array: pa.Array, wanted: Wanted) -> pa.Array | None:
+def _repeated(array: pa.Array, wanted: WantedColumn) -> pa.Array | None:
     """Text of a dictionary, or of runs, with each value once; None if it is neither, or small."""
     is_text_column = wanted.field.shape == () and wanted.field.dtype in ("string", "bytes")
     if not is_text_column or not (pa.types.is_dictionary(array.type) or pa.types.is_run_end_encoded(array.type)):
@@ -95,7 +95,7 @@ def _apart_of_repeated(array: pa.Array) -> tuple[pa.Array, Ids]:
     return array.values, np.searchsorted(ends, np.arange(len(array)) + array.offset, side="right")
 
 
-def _nested(array: pa.Array, wanted: Wanted) -> pa.Array:
+def _nested(array: pa.Array, wanted: WantedColumn) -> pa.Array:
     """Lists as large_list where they are of any length, as fixed_size_list where they are not."""
     array = _without_nulls(unwrapped(array, wanted.field.dtype), wanted)
     if not wanted.field.shape:
@@ -126,7 +126,7 @@ def _filled(lists: pa.Array, null: pa.Array, length: int) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(np.append(0, ends)), picked)
 
 
-def _inside(lists: pa.Array, values: pa.Array, wanted: Wanted) -> pa.Array:
+def _inside(lists: pa.Array, values: pa.Array, wanted: WantedColumn) -> pa.Array:
     """The values of lists; RowError names the list."""
     try:
         return _nested(values, wanted.inner)
@@ -244,7 +244,7 @@ def _of_tensor(kind: Any, storage: pa.Array) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(values, kind.shape[order[0]], mask=mask)
 
 
-def _without_nulls(array: pa.Array, wanted: Wanted) -> pa.Array:
+def _without_nulls(array: pa.Array, wanted: WantedColumn) -> pa.Array:
     """The array, whose null lists are lists of nulls where they are to be of one length; values get their default when they have their type."""
     if pa.types.is_null(array.type):
         array = array.cast(_nullable(wanted.field))
@@ -256,7 +256,7 @@ def _without_nulls(array: pa.Array, wanted: Wanted) -> pa.Array:
     return array if length is None or not is_list(array.type) else _filled(array, array.is_null(), length)
 
 
-def _with_default(array: pa.Array, wanted: Wanted) -> pa.Array:
+def _with_default(array: pa.Array, wanted: WantedColumn) -> pa.Array:
     """Values that are no lists, in the type of the field, with the default for nulls."""
     if not array.null_count or wanted.field.nullable:
         return array
@@ -278,7 +278,7 @@ def _type_of(dtype: str) -> pa.DataType:
     return texts[dtype] if dtype in texts else pa.from_numpy_dtype(np.dtype(dtype))
 
 
-def _numbers_or_text(array: pa.Array, wanted: Wanted) -> pa.Array:
+def _numbers_or_text(array: pa.Array, wanted: WantedColumn) -> pa.Array:
     """Values that are no lists, in the type of the field."""
     dtype, target, kind = wanted.field.dtype, _type_of(wanted.field.dtype), array.type
     if target == kind and dtype != "bfloat16":
@@ -296,7 +296,7 @@ def _numbers_or_text(array: pa.Array, wanted: Wanted) -> pa.Array:
     return _rounded_to_bfloat16(made) if dtype == "bfloat16" else made
 
 
-def _of_decimal(array: pa.Array, target: pa.DataType, wanted: Wanted) -> pa.Array:
+def _of_decimal(array: pa.Array, target: pa.DataType, wanted: WantedColumn) -> pa.Array:
     """Decimals as floats, unless these would cut whole numbers that nobody asked to round."""
     kind = array.type
     if kind.bit_width < 128:  # of which pyarrow knows no other casts

@@ -26,7 +26,7 @@ from penstock.core.limits import Limits
 from penstock.core.verbs.options import Column, Options
 from penstock.source.dotted_names import Path, dotted, find
 from penstock.source.selection import Selection, no_column
-from penstock.source.tables.arrow_values import Wanted, held, struct_field
+from penstock.source.tables.arrow_values import WantedColumn, held, struct_field
 
 #: Structs and lists inside each other at most.
 _DEEPEST = 64
@@ -194,7 +194,9 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 def column_of(array: pa.Array, column: TableColumn, *, keeps_repeated: bool = False) -> npt.NDArray[Any] | pa.Array:
     """An Arrow array as the column's field describes it; see `columns_of` for the errors."""
     try:
-        wanted = Wanted(field=column.field, default=column.default, asked=column.asked, keeps_repeated=keeps_repeated)
+        wanted = WantedColumn(
+            field=column.field, default=column.default, asked=column.asked, keeps_repeated=keeps_repeated
+        )
         return held(array, wanted)
     except RowError as error:
         do = error.do or (

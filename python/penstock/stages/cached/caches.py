@@ -13,7 +13,7 @@ import numpy.typing as npt
 from penstock.core.columns.spec import Ids
 from penstock.derived.row_cache.disk import DiskRowCache
 from penstock.derived.row_cache.rows import RowCache
-from penstock.order.rows.zipped import Link
+from penstock.order.rows.zipped import FollowedRows
 from penstock.plan.nodes import Cache, Node
 from penstock.plan.tree import inputs_of
 from penstock.runtime.free_memory import free_memory
@@ -50,7 +50,7 @@ class CachedRows:
 
 
 def caches_of(
-    root: Node, first_ids: Ids, links: tuple[Link, ...], seed: int, *, has_draws: bool, ranks: int
+    root: Node, first_ids: Ids, links: tuple[FollowedRows, ...], seed: int, *, has_draws: bool, ranks: int
 ) -> list[CachedRows]:
     """All caches of a plan, the uppermost first: where that has a row, what is below need not. ranks: that share this machine's memory."""
     found, met = list[CachedRows](), 0

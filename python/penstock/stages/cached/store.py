@@ -13,7 +13,7 @@ from penstock.plan.nodes import MapVerb
 from penstock.resolve.cache_checks import refuse_random
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
-from penstock.runtime.stage import Columned, Part
+from penstock.runtime.stage import Columned, ItemPart
 from penstock.stages.cached.caches import CachedRows
 from penstock.transform.function import BatchFunction
 
@@ -45,7 +45,7 @@ class KeepRows:
             if function.draws:
                 refuse_random(node, freezes=self._cached.node.freeze_random, by_rows=not function.draws_unasked)
 
-    def _joined(self, made: Part, kept: Part, rows: int) -> Part:
+    def _joined(self, made: ItemPart, kept: ItemPart, rows: int) -> ItemPart:
         parts = [made, kept]
         at = np.concatenate([np.arange(rows) if part.at is None else part.at for part in parts])
         turn = np.argsort(at, kind="stable")
@@ -59,7 +59,7 @@ class KeepRows:
             if isinstance(columns[name], np.ndarray):
                 columns[name] = columns[name].view(both[0].dtype)
         ids = None if made.ids is None or kept.ids is None else np.concatenate([made.ids, kept.ids])[turn]
-        return Part(self._cached.sources, at[turn] if len(at) < rows else None, columns, made.spec, ids)
+        return ItemPart(self._cached.sources, at[turn] if len(at) < rows else None, columns, made.spec, ids)
 
     def _allocate(self, _: str, field: Field, rows: int) -> Any:
         return self._slots.array(field, rows)

@@ -15,7 +15,7 @@ from penstock.order.protocol import NEVER
 from penstock.order.steps.asked import AskedOfLanes
 from penstock.runtime.channel import Gate
 from penstock.stages.lanes.again import RowsOfLanes
-from penstock.stages.lanes.states import Lanes
+from penstock.stages.lanes.states import LaneProgress
 
 #: Of every so many items in turn that were as large as may be: where they took less time than this each, they are made twice as large.
 _LOOK_ITEMS, _SHORT_S = 8, 0.01
@@ -33,7 +33,7 @@ class Asking:
 
     def __init__(
         self,
-        lanes: Lanes,
+        lanes: LaneProgress,
         mine: Ids,
         group: Ids | None,
         *,

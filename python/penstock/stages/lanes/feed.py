@@ -38,7 +38,7 @@ from penstock.stages.lanes.asking import Asking
 from penstock.stages.lanes.feeder import Feeder, asked_of
 from penstock.stages.lanes.made_rows import MadeRows
 from penstock.stages.lanes.stages import LaneStage
-from penstock.stages.lanes.states import LanePlace, Lanes, checked_group, rows_given
+from penstock.stages.lanes.states import LanePlace, LaneProgress, checked_group, rows_given
 
 #: Runs what is below on a sequence of work, with one more stage behind it.
 Start = Callable[[Iterator[Work], Stage], Run]
@@ -124,7 +124,7 @@ class LaneFeed:
         given = [places.get(lane) or _first_place(lane, groups, self._stage.rows) for lane in range(lanes)]
         issued = np.array([place.row for place in given], dtype=np.int64)
         taken = np.zeros(lanes, dtype=np.int64) if row is None else row.astype(np.int64)
-        self._lanes = Lanes(taken, given)
+        self._lanes = LaneProgress(taken, given)
         if groups is not None:
             most = cast("int", self._stage.rows)
             groups = np.array([checked_group(place.state, most) for place in given], dtype=np.int64)

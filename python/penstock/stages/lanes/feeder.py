@@ -14,12 +14,12 @@ from penstock.core.columns.rows import new_rows
 from penstock.core.columns.spec import Columns, Ids
 from penstock.order.keys import STAGE_KEY
 from penstock.order.steps.asked import AskedOfLanes
-from penstock.runtime.stage import Columned, LaneItem, Part
-from penstock.stages.lanes.stages import Fed, LaneStage
+from penstock.runtime.stage import Columned, ItemPart, LaneItem
+from penstock.stages.lanes.stages import FedRows, LaneStage
 from penstock.stages.read.parse import NamedRows
 
 #: Of an item in which all rows are bad.
-_NO_ROWS = Part((0, 0), np.empty(0, dtype=np.int64), {}, {})
+_NO_ROWS = ItemPart((0, 0), np.empty(0, dtype=np.int64), {}, {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Feeder:
             self._states[lane] = state
         return item.to(LaneItem, made=made, states=fed.states)
 
-    def _fed(self, item: Columned, asked: AskedOfLanes) -> Fed:
+    def _fed(self, item: Columned, asked: AskedOfLanes) -> FedRows:
         """An item's rows by lane, each after what is left of those before it."""
         part = item.parts[0] if item.parts else _NO_ROWS
         lanes = asked.lane.tolist()
@@ -73,7 +73,7 @@ class Feeder:
             first = np.cumsum([0, len(keys), *(len(one.keys) for one in some)])
             ids = np.concatenate([ids, *(one.ids for one in some)])[first[which] + row]
             keys = np.concatenate([keys, *(one.keys for one in some)])[first[which] + row]
-        return Fed(
+        return FedRows(
             columns=columns,
             spec=part.spec,
             counts=counts,

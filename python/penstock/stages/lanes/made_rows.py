@@ -16,7 +16,7 @@ from penstock.runtime.stage import LaneResult
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
+class _MadePiece:
     """Rows that came out together: of lane l, rows [first[l], end[l]) of its output are rows begin[l], begin[l] + 1, … of `rows`, which are rows of the columns."""
 
     columns: Columns
@@ -37,7 +37,7 @@ class MadeRows:
     def __init__(self, name: str, count_bytes: Callable[[Any, int], None], *, threads: int) -> None:
         self._name, self._count_bytes, self._threads = name, count_bytes, threads
         self.spec: Spec = {}
-        self._pieces: deque[_Piece] = deque()
+        self._pieces: deque[_MadePiece] = deque()
 
     def check(self, made: LaneResult) -> None:
         """PlanError for columns that differ from those of rows before."""
@@ -53,7 +53,7 @@ class MadeRows:
         """Keeps what came: rows [first[l], end[l]) of lane l's output, which begin at begin[l] of what was made."""
         if not len(made.rows):
             return
-        piece = _Piece(made.columns, made.rows, first, end, begin)
+        piece = _MadePiece(made.columns, made.rows, first, end, begin)
         self._count_bytes(piece, sum(int(getattr(column, "nbytes", 0)) for column in made.columns.values()))
         self._pieces.append(piece)
 

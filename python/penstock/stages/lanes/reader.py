@@ -12,7 +12,7 @@ from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.read.reader import Needs
 
 
-class Lanes:
+class LaneReader:
     """See `read.reader.Reader`. Rows are taken while items begin, in the order of the work."""
 
     in_order = plans = True

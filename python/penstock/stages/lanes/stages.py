@@ -20,7 +20,7 @@ from penstock.core.functions.random_use import mentions_generators
 from penstock.core.messages import quoted
 from penstock.plan.nodes import FilterFunction, FlatMap, Pack, SkipBad
 from penstock.runtime.stage import LaneResult
-from penstock.stages.call import MASK, Call
+from penstock.stages.call import MASK, FunctionCalls
 from penstock.transform.function import name_of
 from penstock.transform.repeats import copied
 
@@ -29,7 +29,7 @@ _FEWEST_ROWS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fed:
+class FedRows:
     """Rows of one or several lanes, one group after the other, each of neighbouring rows of a lane.
 
     counts: rows of each group. ids: of the rows. keys: the numbers by which they draw random numbers; key: that of the stage. states: of each group, before its
@@ -62,7 +62,7 @@ class LaneStage(Protocol):
     is_choice: bool
     name: str
 
-    def feed(self, fed: Fed) -> LaneResult:
+    def feed(self, fed: FedRows) -> LaneResult:
         """What comes of groups of rows."""
 
 
@@ -72,13 +72,13 @@ class FilterRows:
     rows: int | None = None
     is_choice = True
 
-    def __init__(self, node: FilterFunction, call: Call, pieces: int) -> None:
+    def __init__(self, node: FilterFunction, call: FunctionCalls, pieces: int) -> None:
         self._call, self._pieces, self._names = call, pieces, node.columns
         # One that draws from global generators is called for each row alone: which rows come together depends on timing.
         self._is_seeded = mentions_generators(node.function)
         self.name = f"filter({name_of(node.function)})"
 
-    def feed(self, fed: Fed) -> LaneResult:
+    def feed(self, fed: FedRows) -> LaneResult:
         """The columns as they are, and the rows that stay."""
         columns, count, keys = self._given(fed.columns), len(fed.keys), DrawKeys(fed.keys, fed.key)
         pieces = count if self._is_seeded else max(1, min(self._pieces, count // _FEWEST_ROWS))
@@ -110,7 +110,7 @@ class SkipBadRows:
     is_choice = True
     name = "skip bad rows"
 
-    def feed(self, fed: Fed) -> LaneResult:
+    def feed(self, fed: FedRows) -> LaneResult:
         """The columns as they are."""
         counts = fed.counts if fed.at is None else np.diff(np.searchsorted(fed.at, fed.edges))
         rows = np.arange(int(counts.sum()))
@@ -124,12 +124,12 @@ class FlatMapRows:
 
     is_choice = False
 
-    def __init__(self, node: FlatMap, call: Call) -> None:
+    def __init__(self, node: FlatMap, call: FunctionCalls) -> None:
         self._call = call
         self.rows: int | None = node.rows
         self.name = f"flat_map({name_of(node.function)})"
 
-    def feed(self, fed: Fed) -> LaneResult:
+    def feed(self, fed: FedRows) -> LaneResult:
         """What the function returns for each group, one after the other."""
         columns, edges, keys = materialize(fed.columns), fed.edges.tolist(), DrawKeys(fed.keys, fed.key)
         made = self._call.many([(_rows(columns, low, high), keys.part(low, high)) for low, high in pairwise(edges)])
@@ -160,7 +160,7 @@ class PackRows:
         self.rows: int | None = node.window if node.strategy == "best_fit" else None
         self.name = f"pack({', '.join(node.columns)})"
 
-    def feed(self, fed: Fed) -> LaneResult:
+    def feed(self, fed: FedRows) -> LaneResult:
         """The sequences of each group. Where rows are joined and cut, a state says how many tokens of the group's first row are used already."""
         skip = [state or 0 for state in fed.states] if self.rows is None else None
         packed = pack_window(
@@ -190,7 +190,7 @@ def _kinds(columns: Columns) -> dict[str, str]:
 
 
 #: The stage of each node, for so many threads. calls: gives the calls of a node's function.
-STAGES: dict[type, Callable[[Any, int, Callable[[Any], Call]], LaneStage]] = {
+STAGES: dict[type, Callable[[Any, int, Callable[[Any], FunctionCalls]], LaneStage]] = {
     FilterFunction: lambda node, threads, calls: FilterRows(node, calls(node), _pieces(node, threads)),
     FlatMap: lambda node, _, calls: FlatMapRows(node, calls(node)),
     Pack: lambda node, threads, _: PackRows(node, threads),

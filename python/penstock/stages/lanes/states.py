@@ -67,7 +67,7 @@ class _Mark:
     states: Sequence[Any]
 
 
-class Lanes:
+class LaneProgress:
     """What is known of lanes while they run, a number each.
 
     fed: rows of the input that are used up. made: rows that came out, counted from the first of all. left_out: how many that

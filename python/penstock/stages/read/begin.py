@@ -11,12 +11,12 @@ import numpy as np
 from penstock.core import kernels
 from penstock.core.columns.spec import Ids
 from penstock.order.steps.cursor import Cursor, Work
-from penstock.runtime.budget import Budget, ItemBytes, Share
-from penstock.runtime.stage import Columned, Item, Loaded, Part, Planned, SourceRows
+from penstock.runtime.budget import Budget, BudgetShare, ItemBytes
+from penstock.runtime.stage import Columned, Item, ItemPart, Loaded, Planned, SourceRows
 from penstock.stages.read.reader import AnyReader
 
 
-class Begin:
+class ItemPlanner:
     """Plans items, in the order of their work: what each of the sources has to read, and the memory for it."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Begin:
         item.share = share
         return item
 
-    def _admit(self, work: Work) -> Share:
+    def _admit(self, work: Work) -> BudgetShare:
         asked_bytes = self._item_bytes(work.steps * self._rows_per_step, None)
         share = self._budget.admit(work, asked_bytes=asked_bytes, ends_turn=True)
         self._budget.trim()
@@ -125,7 +125,7 @@ def columns_with(readers: Sequence[AnyReader], sources: Sequence[tuple[int, int]
             if len(rows.samples):
                 reader = readers[rows.source]
                 made = reader.columns(item, rows, rows.held)
-                parts.append(Part(sources[rows.source], rows.at, made, dict(reader.spec), rows.ids))
+                parts.append(ItemPart(sources[rows.source], rows.at, made, dict(reader.spec), rows.ids))
             rows.held = None  # releases the records, but for what columns look into
         return item.to(Columned, parts=parts)
 

@@ -16,7 +16,7 @@ from penstock.runtime.stage import Item, SourceRows
 from penstock.source.protocol import BlockSource
 from penstock.source.tables.mapped_shards import check_whole
 from penstock.stages.read.reader import Needs, Picks, Reading
-from penstock.stages.read.windows import Needed, OpenWindows
+from penstock.stages.read.windows import NeededBlocks, OpenWindows
 
 #: Blocks that are loaded at once: libraries decode without the interpreter's lock, and stores answer several requests.
 _TOGETHER = 8
@@ -50,7 +50,7 @@ class BlockLoader:
         return [load_block(self._source, first, rows, threads=self._threads) for first, rows in spans]
 
 
-class Blocks:
+class BlockReader:
     """See `reader.Reader`. Blocks are loaded while items begin, and stay open while their windows are."""
 
     in_order = plans = True
@@ -62,12 +62,12 @@ class Blocks:
         self._windows = OpenWindows[Rows](reading.cursor, reading.first_id)
         self._loader = BlockLoader(source, reading.row_bytes, reading.budget.cpus)
 
-    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, Needed]:
+    def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, NeededBlocks]:
         """The blocks that are not open yet."""
         needed = self._windows.needed(item, rows)
         return Needs(int((needed.end - needed.first)[needed.new].sum()) * self._loader.row_bytes), needed
 
-    def open(self, item: Item, rows: SourceRows, plan: Needed) -> Picks:
+    def open(self, item: Item, rows: SourceRows, plan: NeededBlocks) -> Picks:
         """Loads them."""
         opened = self._windows.open(item, plan, self._load)
         return Picks(opened.pieces, opened.which, rows.samples - opened.first[opened.which])

@@ -76,7 +76,7 @@ class _Coming:
     new: _Held
 
 
-class Forward:
+class ForwardReader:
     """See `reader.Reader`. A row stays from when its piece is loaded until it was taken, however long its lane lags behind the others.
 
     Pieces are numbered over all passes through the source, and rows by their pieces: row r of piece p is number p · STREAM_ROWS + r.

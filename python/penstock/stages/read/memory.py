@@ -11,13 +11,13 @@ from penstock.order.keys import SOURCE_KEY
 from penstock.order.steps.cursor import Cursor, Work
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
-from penstock.runtime.stage import Columned, Item, Part, SourceRows
+from penstock.runtime.stage import Columned, Item, ItemPart, SourceRows
 from penstock.source.protocol import Source, StepSource
 from penstock.stages.read.parse import parse
 from penstock.stages.read.reader import Needs, Reading
 
 
-class Memory:
+class MemoryReader:
     """See `reader.Reader`."""
 
     in_order = plans = False
@@ -71,7 +71,7 @@ class GatherSteps:
             native, share, work.step, work.steps * rows, lambda _, field, rows: self._slots.array(field, rows)
         )
         # Writing ids takes as long as gathering rows that are as short, and few plans ask for them.
-        part = Part((0, 1), None, columns, dict(self._source.spec))
+        part = ItemPart((0, 1), None, columns, dict(self._source.spec))
         return Columned(
             work=work, rows_per_step=rows, find_ids=partial(self._cursor.ids, work, self._budget.cpus), parts=[part]
         )

@@ -21,7 +21,7 @@ from penstock.stages.read.reader import Needs, Picks, Reading
 _TOGETHER = 8
 
 
-class Parts:
+class PartReader:
     """See `reader.Reader`. Of neighbouring sources with the same columns: their sample ids count on from one to the next."""
 
     in_order = plans = False

@@ -7,11 +7,11 @@ from typing import Any
 
 from penstock.source.nulls import stored
 from penstock.source.protocol import Access
-from penstock.stages.read.blocks import Blocks
-from penstock.stages.read.forward import Forward
-from penstock.stages.read.memory import Memory
+from penstock.stages.read.blocks import BlockReader
+from penstock.stages.read.forward import ForwardReader
+from penstock.stages.read.memory import MemoryReader
 from penstock.stages.read.null_rows import NullRows
-from penstock.stages.read.parts import Parts
+from penstock.stages.read.parts import PartReader
 from penstock.stages.read.reader import AnyReader, Reading
 from penstock.stages.read.records import SingleRecords, WindowedRecords
 from penstock.stages.read.single_rows import SingleRows
@@ -23,20 +23,24 @@ def _records(reading: Reading, source: Any) -> AnyReader:
 
 
 def _parts(reading: Reading, source: Any) -> AnyReader:
-    return Parts(reading, source) if reading.block_rows == 1 or source.stays_in_memory else Blocks(reading, source)
+    return (
+        PartReader(reading, source)
+        if reading.block_rows == 1 or source.stays_in_memory
+        else BlockReader(reading, source)
+    )
 
 
 def _blocks(reading: Reading, source: Any) -> AnyReader:
-    return SingleRows(reading, source) if reading.block_rows == 1 else Blocks(reading, source)
+    return SingleRows(reading, source) if reading.block_rows == 1 else BlockReader(reading, source)
 
 
 #: A reader for each way to reach a source's rows.
 READERS: dict[Access, Callable[[Reading, Any], AnyReader]] = {
     Access.RECORDS: _records,
-    Access.MEMORY: Memory,
+    Access.MEMORY: MemoryReader,
     Access.BLOCKS: _blocks,
     Access.PARTS: _parts,
-    Access.FORWARD: Forward,
+    Access.FORWARD: ForwardReader,
 }
 
 

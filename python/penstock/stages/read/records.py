@@ -21,9 +21,9 @@ from penstock.core.files.byte_ranges import ByteRanges, FileRanges
 from penstock.runtime.slots import Slots, room_of
 from penstock.runtime.stage import Item, SourceRows
 from penstock.source.protocol import Source
-from penstock.stages.read.memory import Memory
+from penstock.stages.read.memory import MemoryReader
 from penstock.stages.read.reader import Needs, Reading
-from penstock.stages.read.windows import Needed, Opened, OpenWindows
+from penstock.stages.read.windows import NeededBlocks, OpenedBlocks, OpenWindows
 
 #: Reads byte ranges of a source's files into a buffer.
 Read = Callable[[FileRanges, Bytes], None]
@@ -75,7 +75,7 @@ def read_records(source: Source, read: ByteRanges, samples: Ids, slots: Slots) -
 
 
 @dataclass(frozen=True, eq=False)
-class _Room:
+class _ItemRecords:
     """Where an item's records lie, and a buffer with room for them."""
 
     ranges: FileRanges
@@ -89,7 +89,7 @@ class SingleRecords:
     kind = "parse"
 
     def __init__(self, reading: Reading, source: Source, read: Read) -> None:
-        self._reading, self._parse = reading, Memory(reading, source)
+        self._reading, self._parse = reading, MemoryReader(reading, source)
         self._places, self._read = Places(source.manifest), read
         self.threads = max(2, reading.reads_at_once)
 
@@ -104,11 +104,11 @@ class SingleRecords:
         size_bytes = ranges.size_bytes
         return Needs(room_of(size_bytes), size_bytes), ranges
 
-    def open(self, item: Item, rows: SourceRows, plan: FileRanges) -> _Room:
+    def open(self, item: Item, rows: SourceRows, plan: FileRanges) -> _ItemRecords:
         """Takes a buffer for them."""
-        return _Room(plan, self._reading.budget.take(self._reading.record_slots, plan.size_bytes))
+        return _ItemRecords(plan, self._reading.budget.take(self._reading.record_slots, plan.size_bytes))
 
-    def read(self, rows: SourceRows, opened: _Room) -> Spans:
+    def read(self, rows: SourceRows, opened: _ItemRecords) -> Spans:
         """Fills it."""
         return fill(self._read, opened.ranges, opened.buffer)
 
@@ -124,7 +124,7 @@ class _NewBlocks:
     ranges: of the new ones; block i has the ranges edges[i] … edges[i + 1] - 1. buffers: the first of the blocks of each buffer, and how many blocks there are.
     """
 
-    needed: Needed
+    needed: NeededBlocks
     ranges: FileRanges
     edges: Ids
     buffers: list[int]
@@ -141,10 +141,10 @@ class WindowedRecords:
     kind = "parse"
 
     def __init__(self, reading: Reading, source: Source, read: Read, begins: Ids = _ONE_SOURCE) -> None:
-        self._reading, self._parse = reading, Memory(reading, source)
+        self._reading, self._parse = reading, MemoryReader(reading, source)
         self._manifest, self._read, self._begins = source.manifest, read, begins
         self._places = Places(source.manifest)
-        self._windows = OpenWindows[_Piece](reading.cursor, reading.first_id)
+        self._windows = OpenWindows[_BlockRanges](reading.cursor, reading.first_id)
         self._buffer_bytes = max(_FEWEST_BUFFER_BYTES, min(_BUFFER_BYTES, reading.budget.limit_bytes // _BUFFERS))
         self._buffers = 0
         self.threads = reading.reads_at_once
@@ -164,10 +164,10 @@ class WindowedRecords:
         rooms = [room_of(int(ranges.length[edges[low] : edges[high]].sum())) for low, high in pairwise(buffers)]
         return Needs(sum(rooms)), _NewBlocks(needed, ranges, edges, buffers)
 
-    def open(self, item: Item, rows: SourceRows, plan: _NewBlocks) -> Opened[_Piece]:
+    def open(self, item: Item, rows: SourceRows, plan: _NewBlocks) -> OpenedBlocks[_BlockRanges]:
         """Takes the buffers."""
 
-        def make(_: Ids, __: Ids) -> Sequence[_Piece]:
+        def make(_: Ids, __: Ids) -> Sequence[_BlockRanges]:
             edges, buffers = plan.edges, pairwise(plan.buffers)
             together = [self._open_together(edges[low : high + 1].tolist(), plan.ranges) for low, high in buffers]
             return [piece for pieces in together for piece in pieces]
@@ -184,16 +184,16 @@ class WindowedRecords:
         is_edge = np.diff(buffer_of, prepend=-1, append=-1) != 0
         return np.flatnonzero(is_edge | (np.diff(source, prepend=0, append=0) != 0)).tolist()
 
-    def _open_together(self, edges: list[int], ranges: FileRanges) -> list[_Piece]:
+    def _open_together(self, edges: list[int], ranges: FileRanges) -> list[_BlockRanges]:
         """Blocks of one buffer; block i has the ranges edges[i] … edges[i + 1] - 1."""
         mine = ranges.part(edges[0], edges[-1])
         self._buffers += 1
         memory = self._reading.budget.take(self._reading.record_slots, mine.size_bytes)
         buffer = _Buffer(self._buffers, self._read, memory, mine)
         columns = np.stack([mine.shard, mine.offset, mine.at], axis=1)
-        return [_Piece(buffer, columns[low:high]) for low, high in pairwise(edge - edges[0] for edge in edges)]
+        return [_BlockRanges(buffer, columns[low:high]) for low, high in pairwise(edge - edges[0] for edge in edges)]
 
-    def read(self, rows: SourceRows, opened: Opened[_Piece]) -> Spans | None:
+    def read(self, rows: SourceRows, opened: OpenedBlocks[_BlockRanges]) -> Spans | None:
         """Reads the blocks that nobody has read yet."""
         buffers = sorted({piece.buffer for piece in opened.pieces}, key=lambda buffer: buffer.number)  # oldest first
         later = [
@@ -203,7 +203,7 @@ class WindowedRecords:
             buffer.fill(wait=True)
         return self._spans(rows.samples, opened.pieces, opened.which) if opened.pieces else None
 
-    def _spans(self, samples: Ids, pieces: tuple[_Piece, ...], row_block: Ids) -> Spans:
+    def _spans(self, samples: Ids, pieces: tuple[_BlockRanges, ...], row_block: Ids) -> Spans:
         shard, offset, length = self._manifest.extents(samples)
         # All ranges of the pieces, in order, and for each row the range of its piece that is of its shard.
         ranges = [piece.ranges for piece in pieces]
@@ -250,7 +250,7 @@ class _Buffer:
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
+class _BlockRanges:
     """A block: its ranges, at most one a shard, as rows of (shard, offset there, place in the buffer), int64."""
 
     buffer: _Buffer

@@ -18,9 +18,9 @@ from penstock.core.files.byte_ranges import ByteRanges, FileRanges
 from penstock.core.files.shards import Shards, joined_shards
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, BlockSource, Joinable, Parsing, Source
-from penstock.stages.read.blocks import Blocks
-from penstock.stages.read.memory import Memory
-from penstock.stages.read.parts import Parts
+from penstock.stages.read.blocks import BlockReader
+from penstock.stages.read.memory import MemoryReader
+from penstock.stages.read.parts import PartReader
 from penstock.stages.read.reader import AnyReader, Reading
 from penstock.stages.read.records import Read, SingleRecords, WindowedRecords
 
@@ -138,16 +138,16 @@ def _read_of(readings: Sequence[Reading], first_shard: Ids, shards: Shards | Non
 
 
 def _parts(readings: Sequence[Reading], sources: Sequence[Any]) -> AnyReader:
-    return Parts(readings[0], *sources)
+    return PartReader(readings[0], *sources)
 
 
 def _blocks(readings: Sequence[Reading], sources: Sequence[Any]) -> AnyReader:
-    return Blocks(readings[0], JoinedBlocks(sources))  # type: ignore[arg-type]  # no more of its manifest is asked for
+    return BlockReader(readings[0], JoinedBlocks(sources))  # type: ignore[arg-type]  # no more of its manifest is asked for
 
 
 def _memory(readings: Sequence[Reading], sources: Sequence[Any]) -> AnyReader | None:
     joined = _joined(sources)
-    return None if joined is None else Memory(readings[0], joined)
+    return None if joined is None else MemoryReader(readings[0], joined)
 
 
 def _single_records(readings: Sequence[Reading], sources: Sequence[Any]) -> AnyReader | None:
@@ -185,9 +185,9 @@ def _joined(sources: Sequence[Any]) -> Any | None:
 
 #: What reads several sources as one, by what reads each; None where it cannot.
 _JOIN: dict[type, Callable[[Sequence[Reading], Sequence[Any]], AnyReader | None]] = {
-    Parts: _parts,
-    Blocks: _blocks,
-    Memory: _memory,
+    PartReader: _parts,
+    BlockReader: _blocks,
+    MemoryReader: _memory,
     SingleRecords: _single_records,
     WindowedRecords: _windowed_records,
 }

@@ -31,7 +31,7 @@ PieceT = TypeVar("PieceT")
 
 
 @dataclass(frozen=True, eq=False)
-class Needed:
+class NeededBlocks:
     """The blocks that rows lie in, by the sample ids at which they begin and end, and the block of each row.
 
     new: those that are not open. at: the rows' places in the item, None for all of them.
@@ -45,7 +45,7 @@ class Needed:
 
 
 @dataclass(frozen=True, eq=False)
-class Opened(Generic[PieceT]):
+class OpenedBlocks(Generic[PieceT]):
     """Blocks that rows lie in: row i in `pieces[which[i]]`, which begins at `first[which[i]]`."""
 
     pieces: tuple[PieceT, ...]
@@ -67,16 +67,16 @@ class OpenWindows(Generic[PieceT]):
         self._done = np.empty((2, 0), dtype=np.int64)
         self._pieces = np.empty(0, dtype=object)
 
-    def needed(self, item: Item, rows: SourceRows) -> Needed:
+    def needed(self, item: Item, rows: SourceRows) -> NeededBlocks:
         """The blocks of an item's rows."""
         samples = rows.samples
         if item.epoch != self._epoch:
             self._epoch = item.epoch
             self._close()
         if not len(samples):
-            return Needed(samples, samples, samples, samples, None)
+            return NeededBlocks(samples, samples, samples, samples, None)
         first, end, which = blocks_of(self._order, item.epoch, self._first_id, samples)
-        return Needed(first, end, which, np.flatnonzero(~self._is_open(first)), rows.at)
+        return NeededBlocks(first, end, which, np.flatnonzero(~self._is_open(first)), rows.at)
 
     def _is_open(self, first: Ids) -> npt.NDArray[np.bool_]:
         if not len(self._first):
@@ -84,7 +84,9 @@ class OpenWindows(Generic[PieceT]):
         place = np.searchsorted(self._first, first)
         return np.asarray(self._first[np.minimum(place, len(self._first) - 1)] == first)
 
-    def open(self, item: Item, needed: Needed, make: Callable[[Ids, Ids], Sequence[PieceT]]) -> Opened[PieceT]:
+    def open(
+        self, item: Item, needed: NeededBlocks, make: Callable[[Ids, Ids], Sequence[PieceT]]
+    ) -> OpenedBlocks[PieceT]:
         """The item's blocks, of which `make` gives those that begin and end at …; then drops all that are done with it."""
         first, end = needed.first[needed.new], needed.end[needed.new]
         if len(first):
@@ -100,9 +102,9 @@ class OpenWindows(Generic[PieceT]):
         stay = self._cursor.is_open_after(item.work, *self._done)
         if not stay.all():
             self._first, self._done, self._pieces = self._first[stay], self._done[:, stay], self._pieces[stay]
-        return Opened(opened, needed.first, needed.which)
+        return OpenedBlocks(opened, needed.first, needed.which)
 
-    def _until(self, item: Item, needed: Needed, last: Ids) -> tuple[Ids, Ids]:
+    def _until(self, item: Item, needed: NeededBlocks, last: Ids) -> tuple[Ids, Ids]:
         """When the item's new blocks are done, by their last ids: lane and row."""
         some = np.empty(len(needed.first), dtype=np.int64)
         some[needed.which] = np.arange(

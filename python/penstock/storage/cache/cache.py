@@ -23,11 +23,11 @@ import numpy as np
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.warnings import warn
 from penstock.storage.cache.extents import stored_bytes
-from penstock.storage.cache.files import Bases, Files, Ranges
-from penstock.storage.cache.index import Found, Index
+from penstock.storage.cache.files import Bases, KnownFiles, Ranges
+from penstock.storage.cache.index import FoundRanges, Index
 from penstock.storage.cache.locks import Claims
 from penstock.storage.cache.packs import PAGE_BYTES, LostPackError, Packs
-from penstock.storage.cache.pieces import Pieces
+from penstock.storage.cache.pieces import CachedPieces
 from penstock.storage.cache.policy import FREED_SHARE, Choice, Expected, Forecast, choose
 from penstock.storage.fetch.plan import distinct
 from penstock.storage.forked import renew_in_children
@@ -48,7 +48,7 @@ _ATTEMPTS = 8
 
 
 @dataclass(frozen=True)
-class Contents:
+class CacheContents:
     """What a cache holds.
 
     pieces, files: the number of pieces, and of remote files. bytes: of all pieces; disk_bytes: their size on disk. used_at: when
@@ -69,12 +69,16 @@ class RangeCache:
     """
 
     def __init__(
-        self, folder: str, limit_bytes: int, packs: Packs | None = None, pieces: Callable[[Index], Pieces] = Pieces
+        self,
+        folder: str,
+        limit_bytes: int,
+        packs: Packs | None = None,
+        pieces: Callable[[Index], CachedPieces] = CachedPieces,
     ) -> None:
         self.folder, self._limit_bytes = folder, limit_bytes
         self._room: Callable[[], int] | None = None
         self._left = (-_ROOM_S, 0)  # when the room was measured, and the result
-        self.files = Files()
+        self.files = KnownFiles()
         self.evicted = self.stored_bytes = self.damaged = 0
         self._index = Index(folder, self.files, packs or Packs(folder))
         self._pieces = pieces(self._index)
@@ -175,7 +179,7 @@ class RangeCache:
         """Claims on ranges to download."""
         return Claims(os.path.join(self.folder, "claims"))
 
-    def _forget_lost(self, found: Found) -> None:
+    def _forget_lost(self, found: FoundRanges) -> None:
         """Forget pieces in packs that another process removed."""
         lost = self._index.packs.lost(found.rows["pack"])
         number, generation, rows = self._index.live()
@@ -184,13 +188,13 @@ class RangeCache:
     # The whole
 
     @property
-    def contents(self) -> Contents:
+    def contents(self) -> CacheContents:
         """What the cache holds."""
         _, _, rows = self._index.live()
         high, _, _, _ = self.files.owners(rows["begin"])
         packs = self._index.packs
         used_at = int(packs.used_at().max(initial=0))
-        return Contents(
+        return CacheContents(
             pieces=len(rows),
             files=len(distinct(high)),
             bytes=int((rows["end"] - rows["begin"]).sum()),

@@ -53,7 +53,7 @@ class Extents:
         self.rows: Any = np.empty(0, EXTENT)
         self.generation = 0
         self._count = 0
-        self._parts = [_Part(self.rows, np.empty(0, dtype=np.int64))] * 2  # most pieces, and the recent ones
+        self._parts = [_TablePart(self.rows, np.empty(0, dtype=np.int64))] * 2  # most pieces, and the recent ones
 
     def find(self, begin: Ids, end: Ids) -> tuple[Ids, Ids]:
         """The pieces that overlap intervals [begin[i], end[i]): i and the piece's number, sorted by i, then by position."""
@@ -119,13 +119,13 @@ class Extents:
             self.rows, self._count = self.rows[live], len(live)
             self.generation += 1
             live = np.arange(len(live))
-        self._parts = [self._part(live), _Part(self.rows, np.empty(0, dtype=np.int64))]
+        self._parts = [self._part(live), _TablePart(self.rows, np.empty(0, dtype=np.int64))]
 
-    def _part(self, number: Ids) -> _Part:
-        return _Part(self.rows, number[self.rows["alive"][number]])
+    def _part(self, number: Ids) -> _TablePart:
+        return _TablePart(self.rows, number[self.rows["alive"][number]])
 
 
-class _Part:
+class _TablePart:
     """A part of the table, sorted by position."""
 
     def __init__(self, rows: Any, number: Ids) -> None:

@@ -62,7 +62,7 @@ def file_key(path: str, version: str, size: int) -> tuple[int, int]:
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
 
 
-class Files:
+class KnownFiles:
     """All files known to this process, and where each one's stretch begins."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class Bases:
     known: one a file, negative for those that were not used yet, or are never cached.
     """
 
-    def __init__(self, files: Files, shards: Shards, identity: str) -> None:
+    def __init__(self, files: KnownFiles, shards: Shards, identity: str) -> None:
         self.files, self._shards, self._identity = files, shards, identity
         self.known = np.full(len(shards), _UNKNOWN, dtype=np.int64)
 

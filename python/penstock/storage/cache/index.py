@@ -17,7 +17,7 @@ import numpy as np
 
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.storage.cache.extents import EXTENT, Extents, ends_in_pack, gaps
-from penstock.storage.cache.files import Files, Ranges
+from penstock.storage.cache.files import KnownFiles, Ranges
 from penstock.storage.cache.journal import DROPPED, KEPT, RECORD, Journal, Records
 from penstock.storage.cache.locks import locked
 from penstock.storage.cache.packs import PAGE_BYTES, Packs
@@ -32,7 +32,7 @@ JOURNAL, LOCK = "journal", "lock"
 _NEAR, _SMALL_BYTES, _LATE = 0.75, 1 << 30, 0.01
 
 
-class Found(NamedTuple):
+class FoundRanges(NamedTuple):
     """The result of a look-up of ranges.
 
     number: pieces in the table, at `generation`. rows: their rows of the table. pieces: the parts of the ranges that they hold.
@@ -46,7 +46,7 @@ class Found(NamedTuple):
     missing: Ranges
 
 
-class Whole(NamedTuple):
+class WholeRanges(NamedTuple):
     """Ranges that are each in one piece: the pieces in the table at `generation`, their rows as bytes, and the positions where ranges begin."""
 
     number: Ids
@@ -58,7 +58,7 @@ class Whole(NamedTuple):
 class Index:
     """The pieces of the cache in `folder`, whose bytes are in `packs`."""
 
-    def __init__(self, folder: str, files: Files, packs: Packs) -> None:
+    def __init__(self, folder: str, files: KnownFiles, packs: Packs) -> None:
         self._folder, self._files, self.packs = folder, files, packs
         self.begin_anew()
 
@@ -70,7 +70,7 @@ class Index:
         self._record_count = 0
         self._counted_bytes, self._uncounted_bytes = -1, 0  # not counted yet
 
-    def look_up(self, wanted: Ranges) -> Found:
+    def look_up(self, wanted: Ranges) -> FoundRanges:
         """Look up ranges."""
         with self._lock:
             self._sync()
@@ -80,13 +80,13 @@ class Index:
         first = np.maximum(rows["begin"], wanted.begin[which]) - wanted.begin[which]
         last = np.minimum(rows["end"], end[which]) - wanted.begin[which]
         missing = gaps(np.zeros(len(wanted), dtype=np.int64), wanted.length, which, first, last)
-        return Found(number, generation, rows, wanted.parts(which, first, last), wanted.parts(*missing))
+        return FoundRanges(number, generation, rows, wanted.parts(which, first, last), wanted.parts(*missing))
 
-    def find_whole(self, base: Ids, shard: Ids, offset: Ids, length: Ids) -> Whole | None:
+    def find_whole(self, base: Ids, shard: Ids, offset: Ids, length: Ids) -> WholeRanges | None:
         """Ranges that are cached whole, without checking the journal for news; None if not all are."""
         with self._lock:
             found = self._extents.find_whole(base, shard, offset, length)
-            return None if found is None else Whole(*found, self._extents.generation)
+            return None if found is None else WholeRanges(*found, self._extents.generation)
 
     def still(self, number: Ids, generation: int) -> bool:
         """Whether none of the pieces was evicted since they were looked up."""

@@ -10,14 +10,14 @@ import numpy as np
 from penstock.core import kernels
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.storage.cache.extents import BLOCK_BYTES
-from penstock.storage.cache.index import Found, Index
+from penstock.storage.cache.index import FoundRanges, Index
 
 #: Pieces that are verified between two reports.
 _TOGETHER = 256
 _THREADS = 4
 
 
-class Pieces:
+class CachedPieces:
     """Reads and writes the pieces of an index, and evicts damaged ones."""
 
     def __init__(self, index: Index) -> None:
@@ -41,7 +41,7 @@ class Pieces:
         sums = self.sums(out, at[which] + first, np.minimum(length[which] - first, BLOCK_BYTES)).astype("<u4")
         return [part.view(np.uint8) for part in np.split(sums, np.cumsum(count)[:-1])]
 
-    def read(self, found: Found, out: Bytes) -> Ids:
+    def read(self, found: FoundRanges, out: Bytes) -> Ids:
         """Read pieces and compare checksums; returns the numbers of damaged pieces."""
         pieces = found.pieces
         rows = np.ascontiguousarray(found.rows).view(np.uint8)

@@ -9,9 +9,9 @@ import numpy as np
 
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.storage.cache.cache import RangeCache
-from penstock.storage.cache.index import Found
+from penstock.storage.cache.index import FoundRanges
 from penstock.storage.cache.packs import PAGE_BYTES, Packs
-from penstock.storage.cache.pieces import Pieces
+from penstock.storage.cache.pieces import CachedPieces
 
 
 class SimulatedCache(RangeCache):
@@ -24,10 +24,10 @@ class SimulatedCache(RangeCache):
         return 1 << 62
 
 
-class SimulatedPieces(Pieces):
+class SimulatedPieces(CachedPieces):
     """Pieces without bytes."""
 
-    def read(self, found: Found, out: Bytes) -> Ids:
+    def read(self, found: FoundRanges, out: Bytes) -> Ids:
         """The numbers of damaged pieces: none."""
         return np.empty(0, dtype=np.int64)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from penstock.storage.fetch.retry import Attempts
-    from penstock.storage.fetch.transfer import Call
+    from penstock.storage.fetch.transfer import FetchCall
 
 
 class Get(Protocol):
@@ -28,7 +28,7 @@ class Request:
     attempts: those that failed; None if none did. is_taken: whether it left its queue.
     """
 
-    call: Call
+    call: FetchCall
     number: int
     get: Get
     shard: int
@@ -49,7 +49,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Pending:
+class UnansweredRequest:
     """A request that is not answered yet. since_s: seconds since it was first made, 0 if it waits for its turn."""
 
     file: str

@@ -19,10 +19,10 @@ from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
 from penstock.core.columns.spec import Bytes
 from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import Requests, shared_bytes
-from penstock.storage.fetch.queue import Get, Pending, Request, RequestQueue
+from penstock.storage.fetch.queue import Get, Request, RequestQueue, UnansweredRequest
 from penstock.storage.fetch.retry import MOST_WRONG_IN_TURN, Attempts, Retry, TransientError, WrongAnswerError
 from penstock.storage.fetch.threads import Threads
-from penstock.storage.fetch.transfer import Call
+from penstock.storage.fetch.transfer import FetchCall
 from penstock.storage.fetch.transport import Job, Transport
 from penstock.storage.forked import is_lost, renew_in_children
 
@@ -50,7 +50,7 @@ class Scheduler:
         self._lock = threading.Lock()
         self._waiting, self._again = RequestQueue(), deque[Request]()
         self._wrong_in_turn, self._closed = 0, False
-        self._calls = set[Call]()
+        self._calls = set[FetchCall]()
         self._threads = Threads(self)
         self._first: Transport = self._threads if self._open_first is None else self._open_first(self)
 
@@ -70,7 +70,7 @@ class Scheduler:
 
         StoppedError if the calling thread's work was cancelled.
         """
-        call = Call(get, requests, out)
+        call = FetchCall(get, requests, out)
         self._add(call.requests())
         self._calls.add(call)
         try:
@@ -84,7 +84,7 @@ class Scheduler:
             call.end()
         call.check()
 
-    def pending(self) -> list[Pending]:
+    def pending(self) -> list[UnansweredRequest]:
         """All requests that are not answered."""
         return [request for call in self._calls.copy() for request in call.pending()]
 
@@ -94,7 +94,7 @@ class Scheduler:
                 raise StoppedError
             self._waiting.add(requests)
 
-    def _hedge(self, call: Call) -> None:
+    def _hedge(self, call: FetchCall) -> None:
         """Hedge late requests, as far as the budget allows; not by a client without threads after a fork."""
         if self._first is not self._threads and is_lost("obstore"):
             return
@@ -201,7 +201,7 @@ def _most(transport: Transport, limit: int) -> int:
     return limit + math.ceil(transport.spare_share * limit)
 
 
-def pending_requests() -> list[Pending]:
+def pending_requests() -> list[UnansweredRequest]:
     """The requests to stores, of the whole process, that are not answered; those made longest ago first."""
     found = [request for scheduler in list(_all) for request in scheduler.pending()]
     return sorted(found, key=lambda request: -request.since_s)

@@ -12,7 +12,7 @@ import numpy as np
 from penstock.core.cancel import stop_flag
 from penstock.core.columns.spec import Bytes
 from penstock.storage.fetch.plan import Requests
-from penstock.storage.fetch.queue import Get, Pending, Request
+from penstock.storage.fetch.queue import Get, Request, UnansweredRequest
 
 
 class Landing(Protocol):
@@ -28,7 +28,7 @@ class Landing(Protocol):
         """Seconds since a request was first made; None if it still waits."""
 
 
-class Call:
+class FetchCall:
     """One call of `Scheduler.fetch`. One thread sets it up and waits; others make its requests."""
 
     def __init__(self, get: Get, planned: Requests, out: Bytes) -> None:
@@ -141,11 +141,11 @@ class Call:
                 self._hedged.add(number)
                 yield self.requests()[number]
 
-    def pending(self) -> list[Pending]:
+    def pending(self) -> list[UnansweredRequest]:
         """Its requests that are not answered."""
         begun = self._begun.copy()
         return [
-            Pending(
+            UnansweredRequest(
                 self._get.target(one.shard)[0],
                 one.offset,
                 one.length,

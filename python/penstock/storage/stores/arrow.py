@@ -9,7 +9,7 @@ from pyarrow import fs
 
 from penstock.core.errors import not_to_be_sent
 from penstock.core.files.shards import Shards
-from penstock.storage.glob import Wanted
+from penstock.storage.glob import WantedFiles
 from penstock.storage.stores.file_errors import changed, file_error, missing
 from penstock.storage.stores.listing import shards_of_files
 
@@ -31,7 +31,7 @@ class ArrowStore:
 
     def list(self, where: str) -> Shards:
         """The files below a folder, of a glob, or the one of that name, in the order of their names."""
-        wanted = Wanted(where)
+        wanted = WantedFiles(where)
         try:
             found = self._files(wanted)
         except (OSError, pa.ArrowException) as error:
@@ -60,7 +60,7 @@ class ArrowStore:
             raise file_error(path, failed) from None
         return data
 
-    def _files(self, wanted: Wanted) -> tuple[Any, ...]:
+    def _files(self, wanted: WantedFiles) -> tuple[Any, ...]:
         one = self._filesystem.get_file_info(wanted.folder) if wanted.folder else None
         if one is not None and one.type == fs.FileType.File:
             return (one,)

@@ -10,7 +10,7 @@ from typing import Any, Never
 from penstock.core.cancel import in_threads
 from penstock.core.errors import not_to_be_sent
 from penstock.core.files.shards import Shards, version_number
-from penstock.storage.glob import Wanted
+from penstock.storage.glob import WantedFiles
 from penstock.storage.redact import check_url
 from penstock.storage.stores.file_errors import changed, file_error, missing
 from penstock.storage.stores.file_version import is_same_version, version_of
@@ -41,7 +41,7 @@ class FsspecStore:
         """The files below a folder, of a glob, or the one of that name, in the order of their names."""
         check_url(where)
         where = self._name(where)
-        wanted = Wanted(where)
+        wanted = WantedFiles(where)
         try:
             found = self._found(wanted)
         except Exception as error:
@@ -81,7 +81,7 @@ class FsspecStore:
     def _name(self, where: str) -> str:
         return str(self._filesystem._strip_protocol(where))  # noqa: SLF001  # fsspec's own name for a path without scheme
 
-    def _found(self, wanted: Wanted) -> Any:
+    def _found(self, wanted: WantedFiles) -> Any:
         """Files by their names. A named file is only looked up, since some stores do not list."""
         if wanted.folder and not wanted.is_glob:
             self._filesystem.invalidate_cache(wanted.folder)

@@ -11,7 +11,7 @@ from penstock.core.installing import pip_install
 from penstock.core.lru import Lru
 from penstock.storage.fetch.retry import TransientError
 from penstock.storage.forked import use_client
-from penstock.storage.glob import Wanted
+from penstock.storage.glob import WantedFiles
 from penstock.storage.stores.file_errors import changed, missing
 from penstock.storage.stores.listing import shards_of_files
 
@@ -68,7 +68,7 @@ class HdfsStore:
     def list(self, where: str) -> Shards:
         """The files below a folder, of a glob, or the one of that name, in the order of their names."""
         use_client("hdfs-native", self._root + where)
-        wanted = Wanted(where)
+        wanted = WantedFiles(where)
         folder = wanted.folder
         try:
             found = [one for one in self._client.list_status("/" + folder, recursive=True) if not one.isdir]

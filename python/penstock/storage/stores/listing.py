@@ -16,7 +16,7 @@ from penstock.core.columns.spec import Ids
 from penstock.core.errors import SourceError
 from penstock.core.files.shards import Shards, version_number
 from penstock.storage.fetch.retry import Retry, TransientError
-from penstock.storage.glob import Wanted
+from penstock.storage.glob import WantedFiles
 from penstock.storage.stores.version import version_of
 
 _T = TypeVar("_T")
@@ -39,7 +39,7 @@ LookInto = Callable[[str], tuple[Sequence[str], Sequence[Any]]]
 Columns = tuple[pa.LargeStringArray, Ids, Ids, pa.LargeStringArray]
 
 
-def listed_objects(open_pages: OpenPages, look_into: LookInto, wanted: Wanted, root: str) -> Shards:
+def listed_objects(open_pages: OpenPages, look_into: LookInto, wanted: WantedFiles, root: str) -> Shards:
     """The wanted objects in the order of their names; TransientError if the listing cannot be completed.
 
     A listing returns page after page. If the first page is in one of several folders, these are listed in parallel.
@@ -99,7 +99,7 @@ def _at_once(call: Callable[[str], _T], items: Sequence[str]) -> list[_T]:
     return [found[item] for item in items]
 
 
-def _kept(page: Sequence[Any], wanted: Wanted) -> list[Any]:
+def _kept(page: Sequence[Any], wanted: WantedFiles) -> list[Any]:
     return [one for one in page if wanted.has(one["path"], one["size"])]
 
 

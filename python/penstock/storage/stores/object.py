@@ -16,7 +16,7 @@ from penstock.core.files.shards import Shards
 from penstock.core.warnings import warn
 from penstock.storage.fetch.retry import ATTEMPT_TIMEOUT_S, WrongAnswerError
 from penstock.storage.forked import use_client
-from penstock.storage.glob import Wanted
+from penstock.storage.glob import WantedFiles
 from penstock.storage.redact import hide, without_secrets
 from penstock.storage.stores.auth.aws_profile import check_environment, profile_settings
 from penstock.storage.stores.auth.credentials import check_credentials
@@ -169,7 +169,7 @@ class ObjectStore:
 
     def list(self, where: str) -> Shards:
         """The objects below a prefix (a folder), of a glob, or the one of that name, in the order of their names."""
-        wanted = Wanted(where)
+        wanted = WantedFiles(where)
         may_be_one = bool(where) and not where.endswith("/")
         if may_be_one and not wanted.is_glob and (one := self._head(where)) is not None:
             return shards_of(iter([[one]]), self._root, where.rpartition("/")[0])

@@ -12,12 +12,12 @@ from torch.utils.data import default_collate
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import SourceError
 from penstock.dataset import Dataset
-from penstock.torch.recognised.hugging_face import Table
+from penstock.torch.recognised.hugging_face import ItemTable
 from penstock.torch.recognised.open import leaves_plan, plan_of
 from penstock.torch.recognised.pipeline import FilePipeline
 from penstock.torch.recognised.tables import TableRows
 from penstock.torch.recognised.transforms import NotKnown
-from penstock.torch.recognised.walk import Files, Tensors, Walk, walk, wrapped
+from penstock.torch.recognised.walk import ImageFiles, Tensors, Walk, walk, wrapped
 
 #: How many batches are made ahead: of so many, the indices are drawn.
 _AHEAD = 8
@@ -81,9 +81,9 @@ class Recognised:
     def _open(self, found: Walk) -> None:
         if not len(found):
             raise NotKnown("a dataset without rows")
-        tables = [leaf for leaf in found.leaves if isinstance(leaf, Table)]
+        tables = [leaf for leaf in found.leaves if isinstance(leaf, ItemTable)]
         self._table = TableRows(tables) if tables else None
-        is_files = isinstance(found.leaves[0], Files)
+        is_files = isinstance(found.leaves[0], ImageFiles)
         self._pipeline = FilePipeline(leaves_plan(found)) if is_files else None
         self._walk = found
 
@@ -120,12 +120,12 @@ class Recognised:
     @property
     def is_random(self) -> bool:
         """Whether its transforms draw random numbers."""
-        return any(op.is_random for leaf in self._walk.leaves if isinstance(leaf, Files) for op in leaf.ops)
+        return any(op.is_random for leaf in self._walk.leaves if isinstance(leaf, ImageFiles) for op in leaf.ops)
 
     def explain(self) -> str:
         """What is made natively, and what is not exactly as PyTorch does it."""
         lines = [*self._walk.steps, *map(str, self._walk.leaves)]
-        ops = self._walk.leaves[0].ops if isinstance(self._walk.leaves[0], Files) else ()
+        ops = self._walk.leaves[0].ops if isinstance(self._walk.leaves[0], ImageFiles) else ()
         if self.is_random:
             lines.append(
                 "random transforms: the same distribution, by Penstock's generator: other numbers than torchvision's"

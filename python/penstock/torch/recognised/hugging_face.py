@@ -41,14 +41,14 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Table:
+class ItemTable:
     """A table, and the columns of it that items have. Two are equal if they are of the same table."""
 
     table: pa.Table
     columns: tuple[Shown, ...]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Table) and self.table is other.table and self.columns == other.columns
+        return isinstance(other, ItemTable) and self.table is other.table and self.columns == other.columns
 
     def __hash__(self) -> int:
         return hash((id(self.table), self.columns))
@@ -59,7 +59,7 @@ class Table:
     def __str__(self) -> str:
         return f"datasets.Dataset: {len(self):,} rows of {', '.join(map(str, self.columns))}, gathered by one call a column"
 
-    def one_by_one(self) -> Table:
+    def one_by_one(self) -> ItemTable:
         """The same for a dataset that is asked for single rows. NumPy's numbers then keep the dtypes of the table."""
         columns = [
             replace(one, dtype=_own_dtype(one.kind)) if one.form == "numpy" and pa.types.is_primitive(one.kind) else one
@@ -74,7 +74,7 @@ def is_hugging_face(dataset: Any) -> bool:
     return module is not None and type(dataset) is getattr(module, "Dataset", None)
 
 
-def table_of(dataset: Any) -> tuple[Table, Ids | None]:
+def table_of(dataset: Any) -> tuple[ItemTable, Ids | None]:
     """What its items have, and which rows of the table it has, None for all; NotKnown where items may be anything else."""
     try:
         return _table(dataset), _rows(dataset)
@@ -82,7 +82,7 @@ def table_of(dataset: Any) -> tuple[Table, Ids | None]:
         raise NotKnown(f"datasets.Dataset that is not laid out as known: {type(error).__name__}: {error}") from None
 
 
-def _table(dataset: Any) -> Table:
+def _table(dataset: Any) -> ItemTable:
     if any(name in vars(dataset) or not hasattr(dataset, name) for name in _METHODS):
         raise NotKnown("datasets.Dataset with methods of its own")
     if torch.get_default_device().type != "cpu":
@@ -96,7 +96,7 @@ def _table(dataset: Any) -> Table:
         columns += [_shown(name, table, features, "python") for name in table.column_names if name not in formatted]
     if not columns:
         raise NotKnown("datasets.Dataset without columns")
-    return Table(table, tuple(columns))
+    return ItemTable(table, tuple(columns))
 
 
 def _form(dataset: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
-from penstock.core.columns.picked_rows import Picked
+from penstock.core.columns.picked_rows import RowNumbers
 from penstock.core.columns.spec import Field
 from penstock.core.errors import SourceError
 from penstock.core.files.shards import Shards
@@ -21,10 +21,10 @@ from penstock.plan.nodes.picked import Subset
 from penstock.source.manifest import Manifest
 from penstock.storage.local import LocalStorage, listing
 from penstock.storage.storage_ranges import StorageRanges
-from penstock.torch.recognised.hugging_face import Table
+from penstock.torch.recognised.hugging_face import ItemTable
 from penstock.torch.recognised.tables import TableRows
 from penstock.torch.recognised.transforms import NotKnown
-from penstock.torch.recognised.walk import Files, Leaf, Walk, walk
+from penstock.torch.recognised.walk import ImageFiles, Leaf, Walk, walk
 
 
 def from_torch(dataset: Any) -> Dataset:
@@ -41,7 +41,7 @@ def plan_of(found: Walk) -> Dataset:
     whole = plans[0] if len(plans) == 1 else concat(plans)
     if found.rows is None:
         return whole
-    return Dataset(Subset(input=whole.root, picked=Picked(found.rows, sum(map(len, found.leaves)))))
+    return Dataset(Subset(input=whole.root, picked=RowNumbers(found.rows, sum(map(len, found.leaves)))))
 
 
 def leaves_plan(found: Walk) -> Dataset:
@@ -50,15 +50,15 @@ def leaves_plan(found: Walk) -> Dataset:
 
 
 def _leaf_plan(leaf: Leaf) -> Dataset:
-    if isinstance(leaf, Files):
+    if isinstance(leaf, ImageFiles):
         return _files_plan(leaf)
-    if isinstance(leaf, Table):
+    if isinstance(leaf, ItemTable):
         rows = TableRows([leaf])
         return from_dataset(rows, columns=rows.asked, name="datasets.Dataset")
     return from_arrays({str(place): tensor for place, tensor in enumerate(leaf.tensors)})
 
 
-def _files_plan(leaf: Files) -> Dataset:
+def _files_plan(leaf: ImageFiles) -> Dataset:
     paths = [os.path.abspath(path) for path, _ in leaf.samples]
     try:
         shards = listing(

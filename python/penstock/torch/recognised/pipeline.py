@@ -26,7 +26,7 @@ from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Work
 from penstock.plan.rules import optimize
 from penstock.resolve.cut import cut
-from penstock.resolve.ordering import Where, order_of
+from penstock.resolve.ordering import RankSettings, order_of
 from penstock.runtime.free_memory import default_memory
 from penstock.runtime.run import Run
 from penstock.runtime.slots import Slots
@@ -135,7 +135,7 @@ class Pass:
     def _start(self) -> None:
         """Stages, and threads for them, with all that was added before."""
         root = self._plan.batch(1).root
-        where = Where(cpus=usable_cpus())
+        where = RankSettings(cpus=usable_cpus())
         order = BatchOrder(rows=DrawnRows(input=order_of(root, where).order.rows))
         root = cut(optimize(root, prepare=with_layouts))
         deliver = open_deliver("torch", None)

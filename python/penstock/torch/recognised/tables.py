@@ -17,12 +17,12 @@ from penstock.core import kernels
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.messages import quoted
 from penstock.core.verbs.options import Column
-from penstock.torch.recognised.hugging_face import Shown, Table, is_list
+from penstock.torch.recognised.hugging_face import ItemTable, Shown, is_list
 from penstock.torch.recognised.transforms import NotKnown
 
 
 @dataclass(frozen=True)
-class Where:
+class PieceRows:
     """Rows of tables that lie in pieces: row i of all is row `rows[i]` of piece `pieces[which[i]]`."""
 
     pieces: list[int]
@@ -38,7 +38,7 @@ class Where:
 class TableRows:
     """Rows of tables that follow one another. NotKnown for missing values, which Hugging Face gives in other dtypes."""
 
-    def __init__(self, tables: Sequence[Table]) -> None:
+    def __init__(self, tables: Sequence[ItemTable]) -> None:
         self.columns = tables[0].columns
         names = [one.name for one in self.columns]
         parts = [part for one in tables for part in one.table.select(names).to_batches()]
@@ -49,11 +49,11 @@ class TableRows:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
-    def where(self, rows: Ids) -> Where:
+    def where(self, rows: Ids) -> PieceRows:
         """Where rows lie."""
         parts = np.searchsorted(self._ends, rows, side="right")
         pieces, which = np.unique(parts, return_inverse=True)
-        return Where(pieces.tolist(), which, rows - self._begins[parts])
+        return PieceRows(pieces.tolist(), which, rows - self._begins[parts])
 
     def batch(self, rows: Ids) -> dict[str, Any] | None:
         """Rows as default_collate gives them; None for lists that differ in length, of which it makes an error."""
@@ -127,11 +127,11 @@ class _Buffers:
         self._views: list[Bytes | None] = [None] * len(arrays)
         self._first = np.array([len(one) and one.offset for one in arrays], dtype=np.int64)
 
-    def first(self, where: Where) -> Ids:
+    def first(self, where: PieceRows) -> Ids:
         """Where the arrays begin in their buffers, for each row."""
         return self._first[where.pieces][where.which]
 
-    def join(self, where: Where, begin: Ids, count: Ids, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def join(self, where: PieceRows, begin: Ids, count: Ids, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """`count[i]` values from value `begin[i]` on, of the piece in which row i lies."""
         out = np.empty(int(count.sum()), dtype)
         if out.size:
@@ -151,7 +151,7 @@ class _NumberReader:
         self._buffers = _Buffers(arrays)
         self._dtype = np.dtype(arrays[0].type.to_pandas_dtype())
 
-    def take(self, where: Where) -> npt.NDArray[Any]:
+    def take(self, where: PieceRows) -> npt.NDArray[Any]:
         begin = self._buffers.first(where) + where.rows
         if self._dtype != np.bool_:
             return self._buffers.join(where, begin, where.ones, self._dtype)
@@ -166,7 +166,7 @@ class _TextReader:
     def __init__(self, arrays: Sequence[pa.Array], form: str) -> None:
         self._arrays, self._form = arrays, form
 
-    def take(self, where: Where) -> list[Any]:
+    def take(self, where: PieceRows) -> list[Any]:
         pieces = [self._arrays[piece] for piece in where.pieces]
         found = [
             pieces[which][row].as_py() for which, row in zip(where.which.tolist(), where.rows.tolist(), strict=True)
@@ -193,7 +193,7 @@ class _ListReader:
         ends = [pc.min_max(pc.list_value_length(one)).as_py() for one in self._arrays if len(one)]
         return len({length for one in ends for length in one.values()}) > 1
 
-    def take(self, where: Where) -> tuple[npt.NDArray[Any], Ids]:
+    def take(self, where: PieceRows) -> tuple[npt.NDArray[Any], Ids]:
         row = self._rows.first(where) + where.rows
         if pa.types.is_fixed_size_list(self._kind):
             begin, lengths = row * self._kind.list_size, where.ones * self._kind.list_size

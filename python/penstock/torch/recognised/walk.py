@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
 from penstock.core.columns.spec import Ids
-from penstock.torch.recognised.hugging_face import Table, is_hugging_face, table_of
+from penstock.torch.recognised.hugging_face import ItemTable, is_hugging_face, table_of
 from penstock.torch.recognised.transforms import NotKnown, image_ops
 from penstock.transform.image import ImageOp
 
@@ -42,7 +42,7 @@ class Tensors:
 
 
 @dataclass(frozen=True)
-class Files:
+class ImageFiles:
     """Image files with labels, and what becomes of each image."""
 
     kind: str
@@ -56,7 +56,7 @@ class Files:
         return f"{self.kind}: {len(self):,} files; {', '.join(map(str, self.ops))}"
 
 
-Leaf: TypeAlias = Tensors | Files | Table
+Leaf: TypeAlias = Tensors | ImageFiles | ItemTable
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Walk:
     @property
     def counts_from_end(self) -> bool:
         """Whether -1 is the last row; Hugging Face says so of some datasets, and raises an error of others."""
-        return not any(isinstance(leaf, Table) for leaf in self.leaves)
+        return not any(isinstance(leaf, ItemTable) for leaf in self.leaves)
 
 
 def walk(dataset: Any) -> Walk:
@@ -151,7 +151,7 @@ def _concat(dataset: Any) -> Walk:
     if list(dataset.cumulative_sizes) != np.cumsum([len(part) for part in parts]).tolist():
         raise NotKnown("ConcatDataset whose datasets changed their lengths")
     found = [leaf for part in parts for leaf in part.leaves]
-    leaves = tuple(leaf.one_by_one() if isinstance(leaf, Table) else leaf for leaf in found)
+    leaves = tuple(leaf.one_by_one() if isinstance(leaf, ItemTable) else leaf for leaf in found)
     if len({_row_of(leaf) for leaf in leaves}) > 1:
         raise NotKnown("ConcatDataset of datasets whose rows are not alike")
     begins = np.cumsum([0, *(sum(map(len, part.leaves)) for part in parts)])
@@ -163,14 +163,14 @@ def _concat(dataset: Any) -> Walk:
 
 def _row_of(leaf: Leaf) -> Any:
     """What rows of different leaves must have in common to be in one batch."""
-    if isinstance(leaf, Files):
+    if isinstance(leaf, ImageFiles):
         return leaf.ops
-    if isinstance(leaf, Table):
+    if isinstance(leaf, ItemTable):
         return leaf.columns
     return tuple((one.dtype, one.shape[1:]) for one in leaf.tensors)
 
 
-def _files(dataset: Any, folder: Any) -> Files:
+def _files(dataset: Any, folder: Any) -> ImageFiles:
     kind = type(dataset).__name__
     if dataset.target_transform is not None:
         raise NotKnown(f"{kind} with a target_transform, which is a Python function")
@@ -189,6 +189,6 @@ def _files(dataset: Any, folder: Any) -> Files:
         if not sample[0].lower().endswith(_SUFFIXES):
             raise NotKnown(f"{os.path.basename(sample[0])}: a format that is not decoded natively")
     try:
-        return Files(kind, list(samples), image_ops(dataset.transform))
+        return ImageFiles(kind, list(samples), image_ops(dataset.transform))
     except NotKnown as error:
         raise NotKnown(f"{kind}: {error}") from None

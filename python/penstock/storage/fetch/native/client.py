@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.core.kernels import HttpLanding, HttpRunner
 from penstock.storage.fetch.retry import ATTEMPT_TIMEOUT_S, PASSING, SLOW_DOWN, TransientError
-from penstock.storage.fetch.transfer import Call
+from penstock.storage.fetch.transfer import FetchCall
 from penstock.storage.fetch.transport import Job
 from penstock.storage.stores.auth.signed_urls import SignedUrls
 from penstock.storage.stores.http import MOST_REDIRECTS
@@ -177,7 +177,7 @@ class NativeClient:
         return True
 
 
-def _landing(call: Call) -> HttpLanding:
+def _landing(call: FetchCall) -> HttpLanding:
     """Where the client puts a call's responses."""
     if call.landing is None:
         out, planned = call.planned
