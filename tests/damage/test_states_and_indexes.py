@@ -15,7 +15,7 @@ import zarr
 
 import penstock as ps
 from penstock.core.errors import PenstockError
-from penstock.derived import entries
+from penstock.derived import file_indexes as entries
 from support import damage, damage_arrays
 from support.mutated import flipped, mutated
 from support.tries import tries

@@ -25,7 +25,7 @@ from penstock.format.parquet.files import ParquetFiles
 from penstock.format.parquet.layout import Pages
 from penstock.format.parquet.pages import PagedFile, PagedFiles
 from penstock.format.parquet.parts import edges_of
-from penstock.format.parquet.small import SmallFile
+from penstock.format.parquet.small_file import SmallFile
 from penstock.source.nulls import stored
 from support import damage, tables
 from support.cases import MemoryStorage

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.transform.repeats import difference
+from penstock.transform.repeat_check import difference
 
 AGAIN = "when it was called again with the same rows"
 own = np.random.default_rng(4)

@@ -53,7 +53,7 @@ class Deliver(Protocol):
         """All converted columns, in a worker thread: of one step, or of several with `rows` rows each. take: gives more of `new_memory`."""
 
     def wait(self) -> None:
-        """Waits for copies to a device that are under way, and lets go of what they read; when the loader stops."""
+        """Waits for copies to a device that are under way, and releases what they read; when the loader stops."""
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns, in the consumer's thread, before its first batch."""

@@ -20,7 +20,7 @@ from penstock.core.files.scratch import check_room
 from penstock.core.files.shards import Shards
 from penstock.core.limits import Limits
 from penstock.core.verbs.options import Options
-from penstock.derived.entries import shard_key
+from penstock.derived.file_indexes import shard_key
 from penstock.derived.files import DerivedFiles
 
 #: How many shards are decompressed at once, each read as a whole.

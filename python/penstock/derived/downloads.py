@@ -27,7 +27,7 @@ from penstock.core.files.progress import watched
 from penstock.core.files.scratch import check_room, room_errors
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
-from penstock.derived.entries import shard_key
+from penstock.derived.file_indexes import shard_key
 from penstock.derived.files import DerivedFiles
 
 _T = TypeVar("_T")

@@ -15,7 +15,7 @@ from penstock.core.errors import SourceError
 from penstock.core.files.cache_dirs import cache_folder
 from penstock.core.files.scratch import check_room, room_errors, whole_file
 from penstock.core.files.shards import Shards
-from penstock.derived.entries import part_key
+from penstock.derived.file_indexes import part_key
 from penstock.derived.lease import hold, make_room
 from penstock.derived.lock import one_maker
 

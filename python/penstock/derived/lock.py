@@ -71,7 +71,7 @@ def _alive(handle: int) -> Iterator[None]:
 
 
 class _LockWait:
-    """Waiting for a lock: for whom, since when, and when they last gave a sign of life."""
+    """Waiting for a lock: who holds it, since when, and when that process last gave a sign of life."""
 
     def __init__(self, path: str) -> None:
         self._path = path

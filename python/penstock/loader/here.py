@@ -24,7 +24,7 @@ from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Delivered
 from penstock.runtime.tune import Depth
 from penstock.runtime.watchdog import Watchdog
-from penstock.stages.lanes.feeds import LaneFeeds
+from penstock.stages.lanes.all_feeds import LaneFeeds
 from penstock.stages.read.ahead import Ahead
 
 #: Items ahead of the consumer, at most, where memory would be enough for more.

@@ -22,7 +22,7 @@ from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of, no_rows, value_of
 from penstock.plan.nodes import Node, Read, Select
 from penstock.plan.nullable import Nullable, put_together, taken_apart, true_of
-from penstock.plan.possible import may_be_true
+from penstock.plan.possibly_true import may_be_true
 from penstock.plan.tree import inputs_of, leaves
 from penstock.resolve.resolved import resolve
 from penstock.source.nulls import stored

@@ -17,7 +17,7 @@ from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import Progress
 from penstock.core.messages import quoted
-from penstock.derived.choices import kept_choices
+from penstock.derived.chosen_rows import kept_choices
 from penstock.looking.column_values import column_values, true_rows
 from penstock.plan.check import check_picking
 from penstock.plan.expression import Expression

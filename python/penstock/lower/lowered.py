@@ -20,10 +20,10 @@ from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Stage
 from penstock.runtime.tuner import Tuner
 from penstock.source.protocol import Access
-from penstock.stages.cached.begin import unkept
 from penstock.stages.cached.caches import CachedRows
+from penstock.stages.cached.find_cached import unkept
+from penstock.stages.lanes.all_feeds import LaneFeeds
 from penstock.stages.lanes.feed import LaneFeed
-from penstock.stages.lanes.feeds import LaneFeeds
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from penstock.runtime.tuner import Tuner
 from penstock.source.protocol import AnySource, BlockSource, Paced
 from penstock.stages.bad_rows import Tolerance
 from penstock.stages.deliver_columns import VALID
-from penstock.stages.lanes.feeds import LaneFeeds
+from penstock.stages.lanes.all_feeds import LaneFeeds
 
 #: Steps whose batches are small are made together, up to ITEM_BYTES and so many steps.
 _ITEM_STEPS = 1024

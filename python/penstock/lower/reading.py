@@ -15,16 +15,16 @@ from penstock.runtime.budget import ItemBytes
 from penstock.runtime.item_bytes import ColumnBytes
 from penstock.runtime.stage import Columned, Stage
 from penstock.source.protocol import Access, StepSource
-from penstock.stages.cached.begin import CachedBegin
 from penstock.stages.cached.caches import caches_of
+from penstock.stages.cached.find_cached import CachedBegin
 from penstock.stages.cached.reader import CacheReader
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.reader import LaneReader
-from penstock.stages.read.begin import ItemPlanner, columns_with, read_with
+from penstock.stages.read.item_planner import ItemPlanner, columns_with, read_with
+from penstock.stages.read.joined_sources import read_together
 from penstock.stages.read.memory import GatherSteps
 from penstock.stages.read.reader import AnyReader, Reading
 from penstock.stages.read.readers import reader_of
-from penstock.stages.read.together import read_together
 
 #: From remote stores this much is requested at once, as far as memory allows: a fifth of a second of a fast line. Half of the lanes come to
 #: new windows at about the same time, and with 64 lanes these are 64 MiB: four times that. More threads than this gain nothing.

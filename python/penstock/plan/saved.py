@@ -26,9 +26,9 @@ from penstock.plan.difference import Described, differences
 from penstock.plan.function_parts import FunctionPart, place_of
 from penstock.plan.node import kinds
 from penstock.plan.nodes import Cache, Node, Read, describe, digest, of_all_ranks
-from penstock.plan.parts import parts_of
 from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import flow
+from penstock.plan.verb_parts import parts_of
 
 STATE_VERSION = 2
 _SHOWN = 80

@@ -22,7 +22,7 @@ from penstock.core.columns.spec import Columns
 from penstock.core.draw_keys import DrawKeys
 from penstock.stages.call import FunctionCalls, Rows
 from penstock.stages.calls_together import calls_together
-from penstock.transform.repeats import copied
+from penstock.transform.repeat_check import copied
 
 #: A measurement takes at least so long, and so many calls for each CPU.
 _SECONDS, _CALLS = 0.3, 4

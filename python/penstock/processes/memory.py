@@ -1,6 +1,6 @@
 """Memory that two processes share. It has no name: when both are gone, so is it, however they ended.
 
-Whoever makes something in a region sends the place of it, and copies nothing. The other process maps the region when it first hears of it.
+Whoever makes something in a region sends the place of it, and copies nothing. The other process maps the region when it first receives a place in it.
 """
 
 from __future__ import annotations

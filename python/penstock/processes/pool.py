@@ -22,7 +22,7 @@ from penstock.processes.worker import WorkerProcess
 from penstock.stages.call import FunctionCalls, Rows
 from penstock.stages.calls_together import calls_together
 from penstock.transform.function import BatchFunction, RowFunction
-from penstock.transform.repeats import Repeats
+from penstock.transform.repeat_check import Repeats
 
 #: An item is given to so many processes before it is an error that they end over it.
 _TRIES = 2

@@ -54,7 +54,7 @@ class Purpose:
 class Process:
     """A child and the link to it. check: called while it is awaited, and may raise. polite: see `politely`.
 
-    It is killed when this object is gone. A fork of this process lets go of it.
+    It is killed when this object is gone. A fork of this process releases it.
     """
 
     def __init__(self, purpose: Purpose, check: Callable[[], None] | None = None, *, polite: bool = False) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.observe.metrics import Meter
 from penstock.runtime.channel import Channel, Gate, Joined
-from penstock.runtime.doing import WORKS, Doing
 from penstock.runtime.stage import Stage
+from penstock.runtime.thread_notes import WORKS, Doing
 
 #: Makes the loop of a thread: (its number, what it does).
 Serve = Callable[[int, Doing], Callable[[], None]]

@@ -43,8 +43,8 @@ from penstock.order.steps.cursor import Work
 from penstock.runtime.budget import Budget, BudgetShare
 from penstock.runtime.channel import Channel, Closed, Gate, Joined, NothingYet, Tickets
 from penstock.runtime.crew import Crew
-from penstock.runtime.doing import HANDS_ON, RESTS, WAITS, WORKS, Doing, StageNow
 from penstock.runtime.stage import Item, Stage
+from penstock.runtime.thread_notes import HANDS_ON, RESTS, WAITS, WORKS, Doing, StageNow
 from penstock.runtime.tune import Depth
 from penstock.runtime.tuner import LOOK_S, PREFETCH, Tuner
 
@@ -274,7 +274,7 @@ def _server(
             gate.close()
             if inbox.end is not None:  # the end of the work, and no cancelled run
                 outbox.finish(inbox.end)
-        except BaseException as error:  # none is known that comes here, but a hang would be worse
+        except BaseException as error:  # unreachable as far as we know; fail rather than hang
             outbox.fail(error)
 
     return serve

@@ -212,7 +212,7 @@ class Tuner:
         self.decisions.append(replace(decision, at_s=decision.at_s - self._began_at))
         self.changes += 1
 
-    # Telling
+    # Reporting
 
     def figures(self) -> dict[str, Any]:
         """Every knob as it is, and the last decisions."""

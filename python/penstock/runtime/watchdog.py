@@ -20,9 +20,9 @@ from penstock.core.errors import PlanError
 from penstock.core.messages import printable_lines, quoted
 from penstock.order.steps.cursor import Work
 from penstock.runtime import run as run_module
-from penstock.runtime.doing import Doing, StageNow
 from penstock.runtime.run import Run
 from penstock.runtime.stage import Item
+from penstock.runtime.thread_notes import Doing, StageNow
 
 _log = logging.getLogger("penstock")
 

@@ -20,7 +20,7 @@ from penstock.core import kernels
 from penstock.core.columns.spec import Bytes, EntryPoints, Ids, Spans
 from penstock.core.errors import PlanError
 from penstock.core.files.cache_dirs import cache_folder
-from penstock.derived.entries import load_checked, write_checked
+from penstock.derived.file_indexes import load_checked, write_checked
 
 #: Pixels of a row of MCUs between entry points: 8 MCUs where chroma is halved, as fast as every 4 at half the size.
 EVERY_PIXELS = 128

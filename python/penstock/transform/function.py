@@ -19,7 +19,7 @@ from penstock.core.functions.global_generators import Calls, Seed, SeededCalls
 from penstock.core.functions.held_generators import HeldGenerators
 from penstock.core.functions.openmp import one_thread_here
 from penstock.transform.function_text import called
-from penstock.transform.repeats import Repeats
+from penstock.transform.repeat_check import Repeats
 from penstock.transform.row_generator import RowGenerator
 
 

@@ -21,7 +21,7 @@ from penstock.core.limits import Limits
 from penstock.core.lru import Lru
 from penstock.core.verbs.options import Options
 from penstock.derived.decoded import MEMORY_BYTES, DecodedParts
-from penstock.derived.entries import part_key
+from penstock.derived.file_indexes import part_key
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
 from penstock.format.arrow.nodes import nodes_of
 from penstock.source.manifest import TableManifest

@@ -19,7 +19,7 @@ from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.lru import Lru
 from penstock.format.parquet.files import DAMAGED, ParquetFiles
 from penstock.format.parquet.layout import ColumnChunk, Footer, Pages, Path, read_footer
-from penstock.format.parquet.small import LackingDictionary, LeafColumn, SmallFile, schema_of
+from penstock.format.parquet.small_file import LackingDictionary, LeafColumn, SmallFile, schema_of
 from penstock.source.tables.table import arrow_errors, check_unpacked, one_array
 
 #: Pages of a row group are listed in as many bytes at most.

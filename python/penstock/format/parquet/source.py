@@ -18,7 +18,7 @@ from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
 from penstock.derived.decoded import LARGE_PART, MEMORY_BYTES, DecodedParts
-from penstock.derived.entries import part_key
+from penstock.derived.file_indexes import part_key
 from penstock.format.parquet.bounds import bounds_of
 from penstock.format.parquet.files import DAMAGED, ParquetFiles
 from penstock.format.parquet.filter import choice, expression, filter_columns

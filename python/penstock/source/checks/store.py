@@ -21,7 +21,7 @@ from penstock.core.columns.ragged import edges_of
 from penstock.core.columns.spec import Ids
 from penstock.core.files.cache_dirs import cache_folder, found_folder
 from penstock.core.files.shards import Shards
-from penstock.derived.entries import load_checked, write_checked
+from penstock.derived.file_indexes import load_checked, write_checked
 
 #: Bytes of a file that share a checksum: 4 bytes in the cache for each, 64 MB for a terabyte.
 CHUNK_BITS = 16

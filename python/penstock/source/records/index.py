@@ -28,7 +28,7 @@ from penstock.core.verbs.options import Options
 from penstock.derived.decompress import unpack_files
 from penstock.derived.decompressed_shards import with_unpacked
 from penstock.derived.downloads import Bringing, for_each_shard, naming
-from penstock.derived.entries import IndexedFile, load_entry, shard_key, store_entry
+from penstock.derived.file_indexes import IndexedFile, load_entry, shard_key, store_entry
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lock import one_maker
 from penstock.source.manifest import Manifest

@@ -13,9 +13,9 @@ from penstock.core.cpus import usable_cpus
 from penstock.core.kernels import crc32c_sums, native_version
 from penstock.plan.function_parts import function_parts
 from penstock.plan.nodes import Cache, Node, Read, describe, digest
-from penstock.plan.parts import parts_of
 from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import inputs_of
+from penstock.plan.verb_parts import parts_of
 
 #: Another way to hold rows, or to name them, gets another number.
 _VERSION = 1

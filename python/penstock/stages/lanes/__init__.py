@@ -11,7 +11,7 @@ at each of these stages (`resolve.cut`), and every lane runs through it at its o
                         │ LaneItem
     above     LaneOutput → batch      a leaf whose rows are numbered lane by lane (`reader`), and wait in `made_rows` until they are taken
 
-`feed` joins the three, and finds out which row an error belongs to (`again`); `feeds` are all of a plan, at a step.
+`feed` joins the three, and finds out which row an error belongs to (`smaller_pieces`); `all_feeds` are all of a plan, at a step.
 
 A lane's state is small: the first row of its input that is still needed, how many of the rows that come of it are used, and the stage's own numbers
 (`states`). It belongs to the lane, so that any number of ranks can continue with it.

@@ -14,7 +14,7 @@ from penstock.core.columns.spec import Ids
 from penstock.order.protocol import NEVER
 from penstock.order.steps.asked import AskedOfLanes
 from penstock.runtime.channel import Gate
-from penstock.stages.lanes.again import RowsOfLanes
+from penstock.stages.lanes.smaller_pieces import RowsOfLanes
 from penstock.stages.lanes.states import LaneProgress
 
 #: Of every so many items in turn that were as large as may be: where they took less time than this each, they are made twice as large.

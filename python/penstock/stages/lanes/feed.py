@@ -33,10 +33,10 @@ from penstock.order.steps.cursor import Work
 from penstock.order.steps.demand import DemandOrder
 from penstock.runtime.run import Run
 from penstock.runtime.stage import LaneItem, Stage
-from penstock.stages.lanes.again import Again, is_single, smaller
 from penstock.stages.lanes.asking import Asking
 from penstock.stages.lanes.feeder import Feeder, asked_of
 from penstock.stages.lanes.made_rows import MadeRows
+from penstock.stages.lanes.smaller_pieces import Again, is_single, smaller
 from penstock.stages.lanes.stages import LaneStage
 from penstock.stages.lanes.states import LanePlace, LaneProgress, checked_group, rows_given
 

@@ -22,7 +22,7 @@ from penstock.plan.nodes import FilterFunction, FlatMap, Pack, SkipBad
 from penstock.runtime.stage import LaneResult
 from penstock.stages.call import MASK, FunctionCalls
 from penstock.transform.function import name_of
-from penstock.transform.repeats import copied
+from penstock.transform.repeat_check import copied
 
 #: A process gets no fewer rows of a predicate's at once.
 _FEWEST_ROWS = 16

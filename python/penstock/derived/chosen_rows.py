@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.columns.picked_rows import RowNumbers
 from penstock.core.files.cache_dirs import cache_folder
-from penstock.derived.entries import load_checked, write_checked
+from penstock.derived.file_indexes import load_checked, write_checked
 from penstock.derived.lock import one_maker
 
 _FOLDER = "chosen"

@@ -16,7 +16,7 @@ import pytest
 from penstock.core import kernels
 from penstock.core.errors import StorageError
 from penstock.core.files.cache_dirs import cache_folder, found_folder
-from penstock.derived.entries import IndexedFile, entry_key, load_entry, store_entry
+from penstock.derived.file_indexes import IndexedFile, entry_key, load_entry, store_entry
 from penstock.format import tfrecord
 from support.cases import FULL
 from support.tfrecords import GOLDEN, example, frame, integers, open_files, parse, write

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.core.columns.spec import Field
 from penstock.plan.expression import Expression, value_of
-from penstock.plan.possible import may_be_true
+from penstock.plan.possibly_true import may_be_true
 from support import cases
 from support.promises import keep
 from support.tries import tries

@@ -13,7 +13,7 @@ from penstock.runtime.budget import Budget, ItemBytes
 from penstock.runtime.stage import SourceRows
 from penstock.stages.cached.caches import CachedRows
 from penstock.stages.cached.reader import CacheReader
-from penstock.stages.read.begin import ItemPlanner, split
+from penstock.stages.read.item_planner import ItemPlanner, split
 from penstock.stages.read.reader import AnyReader
 
 
@@ -29,7 +29,7 @@ def unkept(whole: Ids, row: Ids | None, rows: int, caches: Sequence[CachedRows],
 
 
 class CachedBegin(ItemPlanner):
-    """See `begin.ItemPlanner`. Of `readers` the last read caches, the uppermost first; the others get the rows that no cache has."""
+    """See `read.item_planner.ItemPlanner`. Of `readers` the last read caches, the uppermost first; the others get the rows that no cache has."""
 
     def __init__(
         self,
