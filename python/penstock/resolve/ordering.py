@@ -1,4 +1,13 @@
-"""The order that a plan asks for, and which part of it a rank holds."""
+"""The order that a plan asks for, and which part of it a rank holds.
+
+The verb that makes batches decides what cuts the order into steps:
+
+    batch(…), padded, bucketed     BatchOrder     cuts the rows that `Deal` deals to the lanes
+    batch(…, steps=…)              BatchOrder     of a mix of one input, which continues where the epoch before ended
+    batch_tokens(…)                TokenBatches   lanes have room for tokens, not for rows
+    shard(…)                       BatchOrder     of this node's samples alone, with its part of the batch and keys of its own
+    below a lane stage             DemandOrder    one endless epoch, on the lanes of the order above
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,13 @@
 What counts: items on their way, from what is asked of a store to what waits for the consumer; blocks of open windows; memory of slots
 that waits to be used again. What does not: batches that the consumer took, parts that a format keeps decoded, and what libraries and
 users' functions hold beside their results.
+
+    work that is drawn ──► due ──► admit: is it first, and is there room? ──► stages ──► finish ──► release: the consumer has it
+                                                                               │ note, after each
+    limit_bytes  ≥  kept (blocks, records)  +  reserved (every item: the most that it held, or may still grow to)
+
+Work is admitted in the order in which it was drawn. Otherwise later items could take the room that the next one lacks, which the consumer waits for, and
+nothing would ever be released. For the same reason an item that fits nowhere is admitted when no other is on its way.
 """
 
 from __future__ import annotations
@@ -140,6 +147,7 @@ class Budget:
                 if self._closed or is_stopped():
                     raise StoppedError
                 self._waiting += 1
+                # Now and then, since a stop flag wakes nobody, nor does memory that is gone.
                 self._changed.wait(LOOK_S)
                 self._waiting -= 1
             share = BudgetShare(self._grown(asked_bytes), asked_bytes)
@@ -191,6 +199,7 @@ class Budget:
     def note(self, share: BudgetShare, size_bytes: int) -> None:
         """After a stage an item holds so much."""
         share.held_bytes, share.most_bytes = size_bytes, max(share.most_bytes, size_bytes)
+        # Reserved bytes do not shrink before `finish`: the next stage may grow it again. The lock is taken where somebody could notice.
         if size_bytes > share.reserved_bytes or self._waiting:
             with self._lock:
                 self._reserve(share, max(share.reserved_bytes, size_bytes))

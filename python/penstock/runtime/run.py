@@ -1,5 +1,12 @@
 """Running the stages.
 
+    Tickets ──► crew of stage 0 ──► Channel ──► crew of stage 1 ──► Channel ──► … ──► Channel ──► take(), the consumer's thread
+    work, each    threads that run    items or failures, which leave it in the                        raises a failure in its item's place
+    numbered      `_server`           order of their numbers, whoever made them first
+
+Every item has the number of its ticket all along, so that stages of many threads need no order among themselves. An error is an item like others
+(`Failure`): it travels to the consumer in its place, behind everything that came before it.
+
 The failure contract, each case a test of tests/runtime/test_run.py and tests/support/promises.py:
 
 1. Success: items leave in order, each once; when the work ends, `next` raises StopIteration.

@@ -1,4 +1,15 @@
-"""Several orders mixed by weights: in every lane, each row comes from the input whose turn it is."""
+"""Several orders mixed by weights: in every lane, each row comes from the input whose turn it is.
+
+Whose turn it is follows from one periodic sequence (`Mixture`), in which lanes begin at different places; the rest is counting. Weights 2 : 1, 2 lanes of which a
+step takes 2 rows each:
+
+    the sequence    A  B  A  A  B  A  A  B  A …
+    lane 0          A0 B0 A1 A2 B1 A3 A4 B2 …      row 3 is A's row 2, since A had 2 turns before
+    lane 1                A0 A1 B0 A2 A3 B1 …      begins 2 rows further, where the sequence is after lane 0's step
+
+`counts` says how many turns an input had before a row, and `places` at which row a turn is: each inverts the other. Unless the epoch ends with it, an input's
+lane that has no row left begins its next epoch: turn 7 of a lane of 5 rows is row 2 of epoch 1.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ What is below is a whole pipeline, a `Run` with threads of its own. Its work is 
                                              Asking  ── Work(asked=rows of lanes) ──► plan, read, parse, …
                                                                                          │ Columned
     columns                ◄── take ──────── MadeRows ◄──── LaneItem ──────────────── Feeder: the stage itself
-    a state, from any thread ── place ─────► Lanes: how far each lane is, and how to continue there
+    a state, from any thread ── place ─────► LaneProgress: how far each lane is, and how to continue there
 
 Nothing here has a thread of its own. Whoever takes rows draws items of the run below until all are there, so that the run above waits in `take` while
 rows are made. The lock guards where lanes stand: `take`, the run's first stage that draws work, and states come from three threads.
@@ -166,6 +166,7 @@ class LaneFeed:
 
     def take(self, lane: Ids, row: Ids, allocate: Allocate) -> Columns:
         """Columns of rows of lanes, which come no earlier than what was taken before; waits for what is below to make them."""
+        # Lanes are used in order, so that what is wanted of one is a single number: the row after its last.
         wanted = self._asking.taken.copy()
         np.maximum.at(wanted, lane, row + 1)
         with self._lock:
@@ -196,7 +197,7 @@ class LaneFeed:
                 self.run = self._start(self._works(self._asking), Stage(self._stage.name, "python", feeder))
             run = self.run
         try:
-            item = cast("LaneItem", next(run))
+            item = cast("LaneItem", next(run))  # without the lock, which the run's first stage needs to draw work
             with self._lock:
                 self._keep(item)
         except BaseException as error:
@@ -212,7 +213,7 @@ class LaneFeed:
             raise self._again.error
 
     def _works(self, asking: Asking) -> Iterator[Work]:
-        """What the run below works on; its first stage waits here until somebody wants rows."""
+        """What the run below works on; its first stage waits here until somebody wants rows. asking: of this run, since a restart makes another one."""
         for number in count():
             asking.wait()
             with self._lock:

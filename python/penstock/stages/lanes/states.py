@@ -1,4 +1,14 @@
-"""What a lane stage needs to continue: for each lane a few numbers, and no content."""
+"""What a lane stage needs to continue: for each lane a few numbers, and no content.
+
+A place names a row of the input, and how much of what comes from there on is used. In one lane of a stage that makes several rows of one, and is fed rows 0 to 2 together:
+
+    rows of the input    0            1        2
+    what comes of them   a   b   c    d   e    f
+    taken                a   b   c    d               place: row 0, used 4
+    after a restart     (a) (b) (c)  (d)  e    f      row 0 and what follows is fed again, and the first 4 that come of it are left out
+
+So a state does not grow with what waits to be taken; a restart makes again what was used of the rows that were fed together.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +104,7 @@ class LaneProgress:
         """Takes note of groups of rows, those of a lane one after the other; where each lane's rows begin among what came out, and how many they are."""
         lanes = len(self.made)
         of = np.full(lanes, -1)
-        of[lane[::-1]] = np.arange(len(lane))[::-1]
+        of[lane[::-1]] = np.arange(len(lane))[::-1]  # backwards, so that the first of a lane's groups is what stays
         self._marks.append(_Mark(of, self.made, self.fed, self.left_out, before))
         rows, taken, came = (np.bincount(lane, one, lanes).astype(np.int64) for one in (count, used, given))
         begins = np.cumsum(given) - given
@@ -132,6 +142,7 @@ class LaneProgress:
     def go_back(self, row: Ids) -> None:
         """Returns to an output row of each lane, from which on what came is made again."""
         places = [self.place(lane, at) for lane, at in enumerate(row.tolist())]
+        # What is made again is noted anew, since it may be fed in other pieces.
         for mark in self._marks:
             mark.of[mark.first > row] = -1
         self.made, self._states = row.copy(), [place.state for place in places]

@@ -2,7 +2,12 @@
 
 Where a block is one record, an item's records are read together into one buffer. Where blocks hold many records, a block
 is read when its first row is needed and stays open while the window of its lane is. Which blocks an item needs is found in the
-items' order; several threads may then read them, which remote stores need.
+items' order; several threads may then read them, which remote stores need:
+
+    in the items' order    plan: which blocks are new, and where they lie       open: a buffer for some new ones
+                                                                                          │
+    in any thread          an item's rows lie in  block 3   block 8   block 9             ▼
+                                                  open ─┘         └─────────┴── new: buffer 5, read once, by the thread that needs it first
 """
 
 from __future__ import annotations
@@ -48,6 +53,7 @@ class Places:
     def of_runs(self, first: Ids, end: Ids) -> tuple[Ids, FileRanges]:
         """Byte ranges of runs of records [first[i], end[i]), one a shard, and the number i of each range's run."""
         owner = np.arange(len(first))
+        # Again and again, runs are cut where their first shard ends; what lies behind is a run more, of the same owner.
         while True:
             shard = self._manifest.shard_of(first)
             cut = np.minimum(end, self._manifest.first_sample[shard + 1])
@@ -195,10 +201,10 @@ class WindowedRecords:
 
     def read(self, rows: SourceRows, opened: OpenedBlocks[_BlockRanges]) -> Spans | None:
         """Reads the blocks that nobody has read yet."""
-        buffers = sorted({piece.buffer for piece in opened.pieces}, key=lambda buffer: buffer.number)  # oldest first
-        later = [
-            buffer for buffer in buffers if not buffer.fill(wait=False)
-        ]  # first buffers that no other thread fills
+        # Oldest first, as items come. Buffers that another thread fills are left for later, so that two threads with the same blocks
+        # share the reading, and do not wait for each other at every one.
+        buffers = sorted({piece.buffer for piece in opened.pieces}, key=lambda buffer: buffer.number)
+        later = [buffer for buffer in buffers if not buffer.fill(wait=False)]
         for buffer in later:
             buffer.fill(wait=True)
         return self._spans(rows.samples, opened.pieces, opened.which) if opened.pieces else None
@@ -209,6 +215,7 @@ class WindowedRecords:
         ranges = [piece.ranges for piece in pieces]
         number = np.repeat(np.arange(len(pieces)), list(map(len, ranges)))
         in_shard, begin, at = np.concatenate(ranges).T
+        # (block, shard) as one number ascends over all ranges, so that each row's is found by bisection.
         shards = int(in_shard.max()) + 1
         found = np.searchsorted(number * shards + in_shard, row_block * shards + shard)
         buffers = {piece.buffer.number: piece.buffer for piece in pieces}

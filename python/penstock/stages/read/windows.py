@@ -107,9 +107,8 @@ class OpenWindows(Generic[PieceT]):
     def _until(self, item: Item, needed: NeededBlocks, last: Ids) -> tuple[Ids, Ids]:
         """When the item's new blocks are done, by their last ids: lane and row."""
         some = np.empty(len(needed.first), dtype=np.int64)
-        some[needed.which] = np.arange(
-            len(needed.which)
-        )  # a row of each block: of several the one that is written last
+        # A row of each block: of several the one that is written last.
+        some[needed.which] = np.arange(len(needed.which))
         index = some[needed.new] if needed.at is None else needed.at[some[needed.new]]
         lane, row = self._cursor.place(item.work, index)
         return self._order.until(item.epoch, lane, row, last)
