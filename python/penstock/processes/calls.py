@@ -34,7 +34,7 @@ class SentFunction:
     polite: bool = False
 
 
-#: An item: the number of its function; this function, where the process has not got it yet; columns and keys (see `Call`); whether its first rows are made twice.
+#: An item: the number of its function; this function, where the process has not got it yet; columns and keys (see `stages.call.FunctionCalls`); whether its first rows are made twice.
 CallRequest: TypeAlias = tuple[int, SentFunction | None, Columns, DrawKeys, bool]
 
 
