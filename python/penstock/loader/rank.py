@@ -167,7 +167,9 @@ class ThisRank:
         """What ops draw in a step: see `SingleSteps.drawn`."""
         return self._single_steps.drawn(*self._known("draws", epoch, step), epoch, step)
 
-    def _known(self, asked: str, epoch: int, step: int) -> tuple[Callable[[tuple[int, int]], Share], tuple[int, int]]:
+    def _known(
+        self, asked: str, epoch: int, step: int
+    ) -> tuple[Callable[[tuple[int, int]], RankShare], tuple[int, int]]:
         """What makes a share for a step whose rows are known, and its ranks."""
         share = self.share_of_known_rows(asked, epoch, step)
         return partial(self._new_share, weights=share.weights, equal_parts=share.equal_parts), share.ranks
