@@ -101,9 +101,9 @@ def test_rows_are_told_verified_and_removed(rows: Path) -> None:
     assert one["columns"] == ["x int64", "text large_string"]
     assert "1,000 of 1,000 rows: read memory" in invoke("cache", "ls", "--path", str(rows)).stdout
     assert "1,000 rows" in invoke("cache", "verify", "--path", str(rows)).stdout
-    (path,) = rows.glob("*.fixed")
+    (path,) = rows.glob("*.rows")
     content = bytearray(path.read_bytes())
-    content[80] ^= 1
+    content[content.index(np.arange(100).tobytes()) + 80] ^= 1
     path.write_bytes(content)
     damaged = invoke("cache", "verify", "--path", str(rows), "--json")
     assert (damaged.exit_code, json.loads(damaged.stdout)["damaged_rows"]) == (1, 1)

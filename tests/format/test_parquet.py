@@ -175,7 +175,7 @@ def large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def kept(folder: Path) -> dict[str, int]:
-    files = (folder.parent / "cache" / "penstock" / "decoded").glob("*.arrow")
+    files = (folder.parent / "cache" / "penstock" / "decoded").glob("*.rows")
     return {path.name: path.stat().st_ino for path in files}
 
 
@@ -190,14 +190,14 @@ def test_decoded_groups_are_kept_and_used_again(large: Path) -> None:
     assert len(first) == 3 + 1 + 3
     assert once() == first
     cache = large.parent / "cache" / "penstock" / "decoded"
-    assert {path.stat().st_mode & 0o777 for path in cache.glob("*.arrow")} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in cache.glob("*.rows")} == {0o600}
     ps.Loader(ps.read(large, columns=["id", "pair", "third"]).batch(60)).batch_at(0, 0)
     assert len(kept(large)) == 14, "another choice of columns is kept apart"
 
 
 def test_a_damaged_cache_is_as_good_as_none(large: Path) -> None:
     tables.check(tables.rows_of(ps.read(large)))
-    for number, path in enumerate(sorted((large.parent / "cache" / "penstock" / "decoded").glob("*.arrow"))):
+    for number, path in enumerate(sorted((large.parent / "cache" / "penstock" / "decoded").glob("*.rows"))):
         content = path.read_bytes()
         path.write_bytes([b"", content[: len(content) // 2], b"x" * len(content)][number % 3])
     tables.check(tables.rows_of(ps.read(large)))
@@ -205,13 +205,13 @@ def test_a_damaged_cache_is_as_good_as_none(large: Path) -> None:
 
 def test_the_cache_has_bounds(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables.check(tables.rows_of(ps.read(large)))
-    sizes = [path.stat().st_size for path in (large.parent / "cache" / "penstock" / "decoded").glob("*.arrow")]
+    sizes = [path.stat().st_size for path in (large.parent / "cache" / "penstock" / "decoded").glob("*.rows")]
     monkeypatch.setenv("PENSTOCK_CACHE_BYTES", f"{sum(sizes)}")
     gc.collect()  # a dataset may be part of a circle, and holds its parts as long
     dataset = ps.read(large, columns=["id", "text"])
     for batch in ps.Loader(dataset.shuffle(seed=1).batch(16)):
         assert batch["text"].to_pylist() == [f"text {number}" * (number % 4) for number in batch["id"]]
-    left = [path.stat().st_size for path in (large.parent / "cache" / "penstock" / "decoded").glob("*.arrow")]
+    left = [path.stat().st_size for path in (large.parent / "cache" / "penstock" / "decoded").glob("*.rows")]
     assert len(left) < 2 * len(sizes), "parts that nobody reads any more made room"
     assert sum(left) <= sum(sizes)
 

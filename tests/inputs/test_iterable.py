@@ -134,7 +134,7 @@ def test_an_iterable_without_a_name_is_kept_for_this_process_only() -> None:
     assert spool_files() == []
     contracts.resume_is_exact(dataset.shuffle(seed=1).batch(8))
     ps.from_iterable(iter([{"id": 1}]), name="one")
-    assert len(spool_files()) == 2
+    assert len(spool_files()) == 1
     assert len(ps.from_iterable(iter([]), name="one")) == 1, "the name is what counts"
     with pytest.raises(ps.SourceError, match="it is empty"):
         ps.from_iterable(iter([]), name="one", version="2")
@@ -154,16 +154,28 @@ def test_nothing_is_kept_of_what_failed() -> None:
 
 def test_damaged_spools_are_drawn_again() -> None:
     digest = ps.from_iterable(rows).source.manifest.digest
-    folder = Path(str(cache_folder("spool")))
-    stored = next(folder.glob("*.arrow"))
+    (stored,) = Path(str(cache_folder("spool"))).glob("*.rows")
     whole = stored.read_bytes()
-    for damage in (b"", whole[:-1], whole[: len(whole) // 2], bytes(len(whole))):
+    for damage in (
+        b"",
+        whole[:-1],
+        whole[: len(whole) // 2],
+        bytes(len(whole)),
+        whole.replace(b"PSTKROW2", b"PSTKROW1"),
+    ):
         stored.write_bytes(damage)
         assert ps.from_iterable(rows).source.manifest.digest == digest
-    facts = next(folder.glob("*.json"))
-    for damage in ("", "[]", "{}", '{"version": 0}'):
-        facts.write_text(damage)
-        assert ps.from_iterable(rows).source.manifest.digest == digest
+
+
+def test_a_spool_of_an_earlier_version_is_drawn_again_and_removed() -> None:
+    """Nothing else would remove it: spools are not evicted."""
+    wanted = ps.from_iterable(rows).source.manifest.digest
+    (stored,) = Path(str(cache_folder("spool"))).glob("*.rows")
+    for suffix in (".arrow", ".json"):
+        stored.with_suffix(suffix).write_bytes(b"rows")
+    stored.unlink()
+    assert ps.from_iterable(rows).source.manifest.digest == wanted
+    assert spool_files() == [stored.name]
 
 
 def test_the_number_of_samples_is_checked() -> None:
@@ -363,7 +375,7 @@ def test_spools_whose_bytes_were_changed_are_an_error_and_drawn_anew() -> None:
     """Numbers have no form that damage could break: only a checksum sees it."""
     dataset = ps.from_iterable(rows)
     wanted = [str(batch) for batch in ps.Loader(dataset.batch(5))]
-    stored = next(Path(str(cache_folder("spool"))).glob("*.arrow"))
+    stored = next(Path(str(cache_folder("spool"))).glob("*.rows"))
     whole = stored.read_bytes()
     for at in range(600, len(whole), len(whole) // 40):
         stored.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
@@ -373,4 +385,4 @@ def test_spools_whose_bytes_were_changed_are_an_error_and_drawn_anew() -> None:
             assert f"{stored}: the cached rows are damaged" in str(error)  # noqa: PT017
             found = [str(batch) for batch in ps.Loader(ps.from_iterable(rows).batch(5))]
         assert found == wanted
-        stored = next(Path(str(cache_folder("spool"))).glob("*.arrow"))
+        stored = next(Path(str(cache_folder("spool"))).glob("*.rows"))

@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.cli.console import Report, out, size_text
 from penstock.core.files.cache_dirs import found_folder
-from penstock.derived.row_cache.disk import FOLDER
-from penstock.derived.row_cache.listing import listed_in, remove, tables_in, verify
+from penstock.derived.row_cache.disk import FOLDER, remove
+from penstock.derived.row_cache.listing import listed_in, tables_in, verify
 
 
 def rows_folder(path: str | None) -> str | None:

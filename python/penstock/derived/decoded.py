@@ -12,7 +12,8 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from operator import attrgetter
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from penstock.core.warnings import warn
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lease import make_room
 from penstock.derived.lock import one_maker
+from penstock.derived.row_file import SUFFIX, BlockFile, BlockWriter, binary_column, bytes_of_binary
 
 #: Data up to this size stays whole in memory; of larger data this much.
 MEMORY_BYTES = 256 << 20
@@ -37,10 +39,8 @@ _SMALL_BYTES = 32 << 20
 _MAPS = 8_192
 #: The size of parts of which it is not known.
 LARGE_PART = 1 << 63
-#: The column of a stored part that holds the fixed columns.
-_FIXED = "fixed"
-#: What a part says of its own rows, so that one that is damaged is noticed.
-_SHAPE = b"shape"
+#: What a file takes beside its rows, and beside each column of them.
+_FILE_BYTES, _COLUMN_BYTES = 4_096, 1_024
 
 
 class DecodedParts:
@@ -60,7 +60,7 @@ class DecodedParts:
         self._decode, self._key, self._count, self._total_bytes = decode, key, count, total_bytes
         self._part_bytes = part_bytes
         self._stores = total_bytes > MEMORY_BYTES
-        self._memory: Lru[int, Rows] = Lru(MEMORY_BYTES, weigh=_bytes_held)
+        self._memory: Lru[int, Rows] = Lru(MEMORY_BYTES, weigh=attrgetter("nbytes"))
         self._mapped: Lru[int, Rows] = Lru(_MAPS)
         self._stored_bytes = 0
         self._files: DerivedFiles | None = None
@@ -148,11 +148,11 @@ class DecodedParts:
             return self._files if self._stores else None
 
     def _name(self, number: int) -> str:
-        return self._key(number) + ".arrow"
+        return self._key(number) + SUFFIX
 
     def _store(self, files: DerivedFiles, name: str, rows: Rows) -> bool:
         """Writes a part; False, with a warning, where this data would take more than the whole cache may, or the disk has no room."""
-        folder, size = files.folder, _file_bytes(rows)
+        folder, size = files.folder, rows.nbytes + _FILE_BYTES + _COLUMN_BYTES * len(rows.others)
         limit = limit_bytes(folder)
         with self._lock:
             self._stored_bytes += size
@@ -180,52 +180,25 @@ class DecodedParts:
             )
 
 
-def _bytes_held(rows: Rows) -> int:
-    return int(rows.fixed.nbytes) + sum(int(column.nbytes) for column in rows.others.values())
-
-
-def _file_bytes(rows: Rows) -> int:
-    counted = pa.MockOutputStream()
-    _write(counted, rows)
-    return int(counted.size())
-
-
-def _write(file: Any, rows: Rows) -> None:
-    fixed = pa.Array.from_buffers(
-        pa.binary(rows.fixed.shape[1]), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows.fixed))]
-    )
-    columns = {_FIXED: fixed, **{f"{number}": column for number, column in enumerate(rows.others.values())}}
-    batch = pa.record_batch(list(columns.values()), names=list(columns))
-    names = {f"name {number}".encode(): name.encode() for number, name in enumerate(rows.others)}
-    schema = batch.schema.with_metadata({**names, _SHAPE: _shape_of(batch)})
-    with pa.ipc.new_file(file, schema) as writer:
-        writer.write_batch(batch)
-
-
-def _shape_of(batch: pa.RecordBatch) -> bytes:
-    return f"{len(batch)} rows, {batch.column(_FIXED).type}".encode()
+def _write(file: BinaryIO, rows: Rows) -> None:
+    width = rows.fixed.shape[1]
+    columns = [binary_column(np.ascontiguousarray(rows.fixed), len(rows), width), *rows.others.values()]
+    writer = BlockWriter(file)
+    writer.add(pa.record_batch(columns, names=list(map(str, range(len(columns))))))
+    writer.finish({"width": width, "names": list(rows.others)})
 
 
 def _load(path: str) -> Rows | None:
     """A stored part, mapped; None if it is missing or damaged."""
     try:
         os.utime(path)
-        with pa.memory_map(path) as file:
-            reader = pa.ipc.open_file(file)
-            batch = reader.get_batch(0)
-        batch.validate()
-        for column in batch.columns:
-            column.validate(full=not pa.types.is_fixed_size_binary(column.type))
-        names = reader.schema.metadata or {}
-        if names.get(_SHAPE, _shape_of(batch)) != _shape_of(batch):
+        if (found := BlockFile.open(path)) is None:
             return None
-        others = {
-            names[f"name {number}".encode()].decode(): batch.column(f"{number}")
-            for number in range(batch.num_columns - 1)
-        }
-        fixed = batch.column(_FIXED)
-        width = fixed.type.byte_width
-        data = np.frombuffer(fixed.buffers()[1] or b"", dtype=np.uint8)
-        return Rows(data[: width * len(fixed)].reshape(len(fixed), width), others)
-    except (OSError, pa.ArrowException, KeyError, ValueError, AttributeError):
+        fixed, *others = found.block(0).columns
+        width = found.facts["width"]
+        return Rows(
+            bytes_of_binary(fixed, width).reshape(len(fixed), width),
+            dict(zip(found.facts["names"], others, strict=True)),
+        )
+    except (OSError, pa.ArrowException):
         return None

@@ -1,14 +1,12 @@
-"""Rows that are drawn once and cached: an Arrow IPC file of blocks, memory-mapped.
+"""Rows that are drawn once and cached, in a file of blocks (`derived.row_file`).
 
-Fixed columns are stored as fixed-size binary, a row's bytes each; text, bytes and lists as Arrow has them. A kept spool is
-two files, `<key>.arrow` and then `<key>.json`, which says what is in it; each appears whole or not at all. A spool without
-a key belongs to this process: its file has no name any more once it is open.
+Fixed columns are stored as fixed-size binary, a row's bytes each; text, bytes and lists as Arrow has them. A kept spool is the file
+`<key>.rows`, which appears whole or not at all. A spool without a key belongs to this process: its file has no name any more once it is open.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,63 +17,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.core import kernels
-from penstock.core.arguments import is_whole
 from penstock.core.columns.digest import add_column
-from penstock.core.columns.spec import Bytes, Columns, Field, Ids, Spec, field_of_type
-from penstock.core.cpus import usable_cpus
+from penstock.core.columns.rows import bytes_of
+from penstock.core.columns.spec import Columns, Field, Spec
 from penstock.core.errors import DataError, SourceError
 from penstock.core.files.byte_ranges import Progress
 from penstock.core.files.cache_dirs import cache_folder
 from penstock.core.files.scratch import check_room, room_errors, scratch_file
 from penstock.core.limits import Limits
 from penstock.derived.lock import one_maker
+from penstock.derived.row_file import SUFFIX, BlockFile, BlockWriter, binary_column, bytes_of_binary
 from penstock.source.manifest import Manifest, StatedManifest
 from penstock.source.protocol import Access
 
-_VERSION = 1
 _FOLDER = "spool"
+#: The files of a spool in earlier versions.
+_EARLIER = (".arrow", ".json")
 _WHAT, _FACTS_BYTES = "the rows that are drawn (or pass spool=False to keep none)", 4096
 
 #: Blocks of columns with equally many rows each, the last perhaps fewer.
 Blocks = Iterator[Columns]
-
-
-@dataclass(frozen=True, eq=False)
-class BlockSums:
-    """Checksums (CRC-32C) of the bytes of each block in the mapped file, and of what follows the last one."""
-
-    data: Bytes
-    begin: Ids
-    length: Ids
-    sums: npt.NDArray[np.uint32]
-
-    @classmethod
-    def made(cls, data: Bytes, ends: Sequence[int]) -> BlockSums:
-        """Of blocks that end at these bytes; the first begins behind Arrow's schema, where `ends` begins."""
-        begin = np.array(ends, dtype=np.int64)
-        length = np.diff(begin, append=len(data))
-        return cls(data, begin, length, kernels.crc32c_sums(data, begin, length, usable_cpus()))
-
-    @classmethod
-    def of(cls, data: Bytes, facts: Sequence[tuple[int, int]]) -> BlockSums:
-        """Those that a spool's facts say; ArrowInvalid where the end of the file is damaged."""
-        begin = np.array([first for first, _ in facts], dtype=np.int64)
-        found = cls(data, begin, np.diff(begin, append=len(data)), np.array([crc for _, crc in facts], dtype=np.uint32))
-        found.check(len(facts) - 1)
-        return found
-
-    @property
-    def facts(self) -> list[tuple[int, int]]:
-        """Where each begins, and its checksum."""
-        return list(zip(self.begin.tolist(), self.sums.tolist(), strict=True))
-
-    def check(self, number: int) -> None:
-        """ArrowInvalid where a block is not as it was written."""
-        which = slice(number, number + 1)
-        found = kernels.crc32c_sums(self.data, self.begin[which], self.length[which], 1)
-        if found[0] != self.sums[number]:
-            raise pa.ArrowInvalid(f"block {number:,} has another checksum than when it was written")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,29 +46,18 @@ class Spool:
     manifest: Manifest
     spec: Spec
     block_rows: int
-    batches: tuple[pa.RecordBatch, ...] = field(repr=False)
-    path: str = field(default="", repr=False)
-    sums: BlockSums | None = field(default=None, repr=False)
+    file: BlockFile = field(repr=False)
     access: Access = Access.BLOCKS
-    _checked: set[int] = field(default_factory=set, repr=False)
 
-    def _whole(self, number: int) -> pa.RecordBatch:
-        """A block; what lies where in it is looked at once, when it is first needed."""
-        batch = self.batches[number]
-        if number not in self._checked:
-            try:
-                if self.sums is not None:
-                    self.sums.check(number)
-                for column in batch.columns:
-                    column.validate(full=not pa.types.is_fixed_size_binary(column.type))
-            except pa.ArrowException as error:
-                with suppress(OSError):
-                    os.unlink(self.path + ".json")
-                raise DataError(
-                    f"{self.path}.arrow: the cached rows are damaged ({error}); open the dataset again, which draws them anew"
-                ) from None
-            self._checked.add(number)
-        return batch
+    def _block(self, number: int) -> pa.RecordBatch:
+        try:
+            return self.file.block(number)
+        except pa.ArrowException as error:
+            with suppress(OSError):
+                os.unlink(self.file.path)
+            raise DataError(
+                f"{self.file.path}: the cached rows are damaged ({error}); open the dataset again, which draws them anew"
+            ) from None
 
     def only(self, names: Sequence[str]) -> Spool:
         """The same rows with these columns alone."""
@@ -118,7 +68,7 @@ class Spool:
         number, skip = divmod(first, self.block_rows)
         parts = []
         while rows > 0:
-            part = self._whole(number).slice(skip, rows)
+            part = self._block(number).slice(skip, rows)
             parts.append(part)
             rows, number, skip = rows - part.num_rows, number + 1, 0
         return {name: _loaded([part.column(name) for part in parts], field) for name, field in self.spec.items()}
@@ -132,11 +82,8 @@ def _loaded(parts: list[pa.Array], field: Field) -> npt.NDArray[Any] | pa.Array:
 
 
 def _rows_of(part: pa.Array, field: Field) -> npt.NDArray[Any]:
-    if field.row_bytes == 0:
-        return np.zeros((len(part), *(axis or 0 for axis in field.shape)), field.numpy_dtype)
-    width = field.row_bytes
-    held = np.frombuffer(part.buffers()[1], dtype=np.uint8)[width * part.offset : width * (part.offset + len(part))]
-    return held.view(field.numpy_dtype).reshape(len(part), *(axis or 0 for axis in field.shape))
+    held = bytes_of_binary(part, field.row_bytes).view(field.numpy_dtype)
+    return held.reshape(len(part), *(axis or 0 for axis in field.shape))
 
 
 # Storing
@@ -150,30 +97,27 @@ def kept_spool(
     draw() gives the columns, the rows of a block, and the blocks.
     """
     folder = _folder()
-    path = os.path.join(folder, key)
+    path = os.path.join(folder, key + SUFFIX)
     if (found := _open(path)) is not None:
         return found
     with one_maker(folder, [key]):
         if (found := _open(path)) is not None:  # another process was quicker
             return found
+        for suffix in _EARLIER:
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, key + suffix))
         with _scratch(path, folder) as scratch:
-            facts = _store(scratch, *draw(), limits, progress, total)
-            os.replace(scratch, path + ".arrow")
-        with _scratch(path, folder) as scratch:
-            with _written(scratch, folder) as file:
-                file.write(json.dumps({**facts, "check": _check_of(facts)}).encode())
-            os.replace(scratch, path + ".json")
-    found = _open(path)
-    if found is None:
-        raise DataError(f"{path}.arrow: written a moment ago, and not there now; something empties the cache")
-    return found
+            _store(scratch, *draw(), limits, progress, total)
+            os.replace(scratch, path)
+    return _made(path)
 
 
 def own_spool(spec: Spec, block_rows: int, blocks: Blocks, limits: Limits, progress: Progress | None) -> Spool:
     """A spool of this process alone."""
     folder = _folder()
     with _scratch(os.path.join(folder, "own"), folder) as scratch:
-        return _mapped(scratch, _store(scratch, spec, block_rows, blocks, limits, progress, 0))
+        _store(scratch, spec, block_rows, blocks, limits, progress, 0)
+        return _made(scratch)
 
 
 def _folder() -> str:
@@ -210,107 +154,45 @@ def _written(path: str, folder: str) -> Iterator[BinaryIO]:
 
 
 def _open(path: str) -> Spool | None:
-    try:
-        with open(path + ".json", encoding="utf-8") as file:
-            facts = json.load(file)
-        check = facts.pop("check", None)
-        if facts["version"] != _VERSION or os.stat(path + ".arrow").st_size != facts["size"]:
-            return None
-        found = _mapped(path + ".arrow", facts)
-        return found if check in (None, _check_of(facts)) and _is_possible(found) else None
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        OverflowError,
-        pa.ArrowException,
-    ):
-        return None  # as good as none
+    """A stored spool; None if it is missing or damaged."""
+    if (file := BlockFile.open(path)) is None:
+        return None
+    facts = file.facts
+    manifest = StatedManifest.of("iterable", facts["rows"], facts["digest"], file.size_bytes)
+    spec = {name: Field(dtype, tuple(shape), nullable) for name, (dtype, shape, nullable) in facts["columns"].items()}
+    return Spool(manifest, spec, facts["block_rows"], file)
 
 
-def _is_possible(spool: Spool) -> bool:
-    """Whether the blocks are of this many rows and hold these columns, whole: a damaged spool is drawn again."""
-    if not is_whole(spool.block_rows):
-        return False
-    *full, last = [batch.num_rows for batch in spool.batches]
-    if not 0 < last <= spool.block_rows or any(rows != spool.block_rows for rows in full):
-        return False
-    schema = spool.batches[0].schema
-    if set(schema.names) != set(spool.spec) or any(batch.schema != schema for batch in spool.batches):
-        return False
-    for column in (column for batch in spool.batches for column in batch.columns):
-        column.validate()
-    required = [name for name in schema.names if not spool.spec[name].nullable]
-    return not any(batch.column(name).null_count for batch in spool.batches for name in required) and all(
-        _holds(schema.field(name).type, field) for name, field in spool.spec.items()
-    )
-
-
-def _holds(kind: pa.DataType, field: Field) -> bool:
-    return kind == pa.binary(field.row_bytes or 1) if field.is_fixed else field_of_type(kind) == field.required
-
-
-def _check_of(facts: dict[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
-
-
-def _mapped(path: str, facts: dict[str, Any]) -> Spool:
-    mapped = pa.memory_map(path)
-    data = np.frombuffer(mapped.read_buffer(), dtype=np.uint8)
-    sums = BlockSums.of(data, facts["sums"]) if "sums" in facts else None  # spools of older versions have none
-    reader = pa.ipc.open_file(mapped)
-    batches = tuple(reader.get_batch(number) for number in range(reader.num_record_batches))
-    samples = sum(batch.num_rows for batch in batches)
-    if facts.get("rows", samples) != samples:
-        raise ValueError(f"{samples:,} rows")
-    manifest = StatedManifest.of("iterable", samples, facts["digest"], facts["size"])
-    spec = {name: Field(dtype, tuple(shape), *nullable) for name, (dtype, shape, *nullable) in facts["columns"].items()}
-    return Spool(manifest, spec, facts["block_rows"], batches, path.removesuffix(".arrow"), sums)
+def _made(path: str) -> Spool:
+    """What was stored a moment ago."""
+    if (found := _open(path)) is None:
+        raise DataError(f"{path}: written a moment ago, and not there now; something empties the cache")
+    return found
 
 
 def _store(
     path: str, spec: Spec, block_rows: int, blocks: Blocks, limits: Limits, progress: Progress | None, total: int
-) -> dict[str, Any]:
-    """Draws the blocks into a file: what is in it."""
+) -> None:
+    """Draws the blocks into a file."""
     state = hashlib.blake2b(repr(sorted(spec.items())).encode(), digest_size=16)
-    folder, rows, writer = os.path.dirname(path), 0, None
-    ends: list[int] = []
+    folder, rows = os.path.dirname(path), 0
     with _written(path, folder) as file:
+        writer = BlockWriter(file)
         for block in blocks:
             batch = pa.RecordBatch.from_pydict({name: _stored(block[name], spec[name]) for name in spec})
             for name in spec:
                 add_column(state, block[name])
-            _check_room(folder, batch.nbytes, file.tell(), limits)
+            _check_room(folder, batch.nbytes, writer.size_bytes, limits)
             with room_errors(path, folder, batch.nbytes, _WHAT):
-                writer = writer or pa.ipc.new_file(file, batch.schema)
-                ends = ends or [file.tell()]
-                writer.write_batch(batch)
-                ends.append(file.tell())
-                file.flush()
+                writer.add(batch)
             rows += batch.num_rows
             if progress is not None:
                 progress(rows, max(rows, total))
-        if writer is None:
+        if not rows:
             raise SourceError("nothing was drawn: the first item never came")
+        columns = {name: (field.dtype, field.shape, field.nullable) for name, field in spec.items()}
         with room_errors(path, folder, _FACTS_BYTES, _WHAT):
-            writer.close()
-            file.flush()
-        size = file.tell()
-    columns = {
-        name: [field.dtype, list(field.shape), *([True] if field.nullable else [])] for name, field in spec.items()
-    }
-    return {
-        "version": _VERSION,
-        "size": size,
-        "rows": rows,
-        "digest": state.hexdigest(),
-        "block_rows": block_rows,
-        "columns": columns,
-        "sums": BlockSums.made(np.memmap(path, np.uint8, "r"), ends).facts,
-    }
+            writer.finish({"rows": rows, "digest": state.hexdigest(), "block_rows": block_rows, "columns": columns})
 
 
 def _check_room(folder: str, coming: int, written: int, limits: Limits) -> None:
@@ -322,8 +204,4 @@ def _check_room(folder: str, coming: int, written: int, limits: Limits) -> None:
 
 
 def _stored(column: Any, field: Field) -> pa.Array:
-    if not field.is_fixed:
-        return column
-    width = field.row_bytes
-    held = np.ascontiguousarray(column).reshape(-1).view(np.uint8) if width else np.zeros(len(column), np.uint8)
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width or 1), len(column), [None, pa.py_buffer(held)])
+    return binary_column(bytes_of(column), len(column), field.row_bytes) if field.is_fixed else column

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import uuid
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core import kernels
 from penstock.core.columns.spec import Ids
 from penstock.core.files.cache_dirs import cache_folder, make_private, room_bytes
 from penstock.core.files.scratch import sweep, usable_bytes
@@ -20,20 +19,34 @@ from penstock.core.warnings import warn
 from penstock.derived.lease import hold, make_room
 from penstock.derived.row_cache.columns import Held
 from penstock.derived.row_cache.rows import Parts, RowCache
-from penstock.derived.row_cache.spaces import FileSpace
-from penstock.derived.row_cache.table import make_table, open_table, read_header
+from penstock.derived.row_cache.spaces import FileSpace, Space
+from penstock.derived.row_cache.table import Table, make_table
+from penstock.derived.row_file import SUFFIX, sums_of
 
 #: The folder of the user's cache.
 FOLDER = "rows"
-SUFFIX = ".rows"
 #: Room is looked for in such steps, and in the user's cache in no larger part of its limit.
 _STRIDE, _STRIDES = 64 << 20, 16
-VERSION = 1
 
 
-def files_of(key: str, header: dict[str, Any]) -> tuple[str, str]:
-    """The names of the files with the bytes of rows."""
-    return f"{key}-{header['made']}.fixed", f"{key}-{header['made']}.bytes"
+def open_parts(path: str) -> tuple[Parts, dict[str, Any]]:
+    """What a file holds, and what it says of itself. OSError (EIO) or ValueError where it is damaged."""
+    file = FileSpace(path)
+    held = tuple(map(Held.of_json, file.facts["columns"]))
+    table = Table(file.facts["rows"], sum(one.form != "fixed" for one in held), file)
+    return Parts(held=held, table=table, space=file), file.facts
+
+
+def remove(folder: str, key: str) -> int:
+    """Removes a cache, also one of an earlier version; how many bytes that freed. Processes that use it continue with what they have open."""
+    freed = 0
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if name == key + SUFFIX or name.startswith(f"{key}-"):
+                size = os.stat(os.path.join(folder, name)).st_blocks * 512
+                os.unlink(os.path.join(folder, name))
+                freed += size
+    return freed
 
 
 class DiskRowCache(RowCache):
@@ -46,7 +59,7 @@ class DiskRowCache(RowCache):
         self.where = f"in {folder}" if folder else "in the user's cache"
         self._room = 0
         self._said_damaged = False
-        self._ends = (0, 0)
+        self._end = 0
         try:
             self.folder = _folder(folder)
         except OSError as error:
@@ -73,62 +86,31 @@ class DiskRowCache(RowCache):
             return None
         if (found := self._found()) is not None:
             return found
-        header = {
-            "version": VERSION,
-            "made": uuid.uuid4().hex[:12],
-            "rows": self.rows,
-            "columns": [one.as_json for one in held],
-            "about": self._about,
-        }
-        others = sum(one.form != "fixed" for one in held)
-        make_table(self._path, header, self.rows, others)
-        self._remove_earlier()
+        facts = {"rows": self.rows, "columns": [one.as_json for one in held], "about": self._about}
+        make_table(self._path, facts, self.rows, sum(one.form != "fixed" for one in held))
         return self._found()
-
-    def _remove_earlier(self) -> None:
-        """Removes the bytes of tables that are no more."""
-        assert self.folder is not None
-        header = read_header(self._path)
-        if header is None:
-            return
-        with contextlib.suppress(OSError):
-            for name in os.listdir(self.folder):
-                if name.startswith(f"{self._key}-") and name not in files_of(self._key, header):
-                    os.unlink(os.path.join(self.folder, name))
 
     def _found(self) -> Parts | None:
         """What another process, or an earlier one, has begun; what is damaged is removed."""
         assert self.folder is not None
-        path = self._path
-        if not os.path.exists(path):
+        if not os.path.exists(self._path):
             return None
-        header = read_header(path)
         try:
-            if header is None or header["version"] != VERSION or header["rows"] != self.rows:
-                raise OSError(errno.EIO, "its header is damaged, or of another version", path)
-            held = tuple(map(Held.of_json, header["columns"]))
-            table, watched = open_table(path, header, self.rows, sum(one.form != "fixed" for one in held))
-            names = files_of(self._key, header)
-            lease = hold(self.folder, [os.path.basename(path), *names]) if self._is_users else None
-            assert table.file is not None
-            fixed, others = (
-                FileSpace(os.path.join(self.folder, name), table.file, number) for number, name in enumerate(names)
-            )
-        except (OSError, KeyError, TypeError, ValueError) as error:
+            parts, facts = open_parts(self._path)
+            if facts["rows"] != self.rows:
+                raise ValueError(f"it is of {facts['rows']:,} rows")
+        except (OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno != errno.EIO:
                 raise
-            self._damaged(f"{error.strerror or error}" if isinstance(error, OSError) else "its header is damaged")
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+            self._damaged(f"{error.strerror or error}" if isinstance(error, OSError) else f"{error}")
+            remove(self.folder, self._key)
             return None
         with contextlib.suppress(OSError):
-            for name in (path, fixed.path, others.path):
-                os.utime(name)
-        seen = np.zeros(self.rows, dtype=np.uint8)
-        parts = Parts(held=held, table=table, fixed=fixed, others=others, seen=seen, lease=(lease, watched))
+            os.utime(self._path)
+        lease = hold(self.folder, [os.path.basename(self._path)]) if self._is_users else None
         if lease is not None:
             weakref.finalize(self, lease)
-        return parts
+        return replace(parts, seen=np.zeros(self.rows, dtype=np.uint8))
 
     def _damaged(self, found: str) -> None:
         if not self._said_damaged:
@@ -146,10 +128,9 @@ class DiskRowCache(RowCache):
         if not parts.table.is_whole:
             self.stop("its table was cut")
             return np.zeros(len(rows), dtype=bool)
-        ends = parts.fixed.end, parts.others.end
-        if ends[0] < self._ends[0] or ends[1] < self._ends[1]:  # somebody cut a file: what was right may be gone
+        if (end := parts.space.end) < self._end:  # somebody cut the file: what was right may be gone
             parts.seen[:] = 0
-        self._ends = ends
+        self._end = end
         new = np.flatnonzero(found & (parts.seen[rows] == 0))
         if len(new):
             good = good_rows(parts, rows[new], threads)
@@ -187,21 +168,15 @@ class DiskRowCache(RowCache):
 
 def good_rows(parts: Parts, rows: Ids, threads: int) -> npt.NDArray[np.bool_]:
     """Which rows have the bytes that were written."""
-    table, good = parts.table, np.ones(len(rows), dtype=bool)
-    if width := parts.row_bytes:
-        good &= _are_whole(
-            parts.fixed, table.place[rows], np.full(len(rows), width, dtype=np.int64), table.sum[rows], threads
-        )
-        good &= table.place[rows] % width == 0
+    table, good, width = parts.table, np.ones(len(rows), dtype=bool), parts.row_bytes
     for number in range(table.start.shape[1]):
-        good &= _are_whole(
-            parts.others, table.start[rows, number], table.length[rows, number], table.sums[rows, number], threads
-        )
-    return np.asarray(good)
+        length = table.length[rows, number - 1] if number else np.full(len(rows), width, dtype=np.int64)
+        good &= _are_whole(parts.space, table.start[rows, number], length, table.sum[rows, number], threads)
+    return np.asarray(good & (table.start[rows, 0] % width == 0)) if width else good
 
 
 def _are_whole(
-    space: Any, start: Ids, length: Ids, sums: npt.NDArray[np.uint32], threads: int
+    space: Space, start: Ids, length: Ids, sums: npt.NDArray[np.uint32], threads: int
 ) -> npt.NDArray[np.bool_]:
     end = space.end
     inside = (start >= 0) & (length >= 0) & (length <= end) & (start <= end - length)
@@ -213,10 +188,7 @@ def _are_whole(
     if len(some):
         ends = start[some] + length[some] - 1
         (data,), _, _ = space.find(np.array([int(ends.max())]))
-        found = kernels.crc32c_sums(
-            data, np.ascontiguousarray(start[some]), np.ascontiguousarray(length[some]), threads
-        )
-        inside[some] = found == sums[some]
+        inside[some] = sums_of(data, start[some], length[some], threads) == sums[some]
         if space.is_lost:
             inside[some] = False
     return np.asarray(inside)

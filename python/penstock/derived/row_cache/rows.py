@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,14 @@ import numpy.typing as npt
 
 from penstock.core import kernels
 from penstock.core.columns.rows import bytes_of, take_rows
-from penstock.core.columns.spec import Bytes, Columns, Field, Ids, Spec
+from penstock.core.columns.spec import Columns, Field, Ids, Spec
 from penstock.core.errors import DataError, PlanError
 from penstock.core.messages import quoted
 from penstock.core.warnings import warn
 from penstock.derived.row_cache.columns import Held, fixed_bytes, held_of
 from penstock.derived.row_cache.spaces import MemorySpace, Space
 from penstock.derived.row_cache.table import Table
+from penstock.derived.row_file import sums_of
 
 #: Allocates the array of a column of one shape: (name, field, rows).
 Allocate = Callable[[str, Field, int], Any]
@@ -30,8 +31,7 @@ class Parts:
 
     held: tuple[Held, ...]
     table: Table
-    fixed: Space
-    others: Space
+    space: Space
     seen: npt.NDArray[np.uint8] | None = None
     lease: Any = None
 
@@ -98,7 +98,7 @@ class RowCache:
     def size_bytes(self) -> int:
         """Bytes of what is held, with the table."""
         parts = self._parts
-        return 0 if parts is None else parts.fixed.size_bytes + parts.others.size_bytes + parts.table.nbytes
+        return 0 if parts is None else parts.space.size_bytes + parts.table.nbytes
 
     # Out
 
@@ -106,14 +106,14 @@ class RowCache:
         """The columns of rows of which `has` said that they are there."""
         parts = self._parts
         assert parts is not None, "has() was asked before"
-        columns, table, ends = dict[str, Any](), parts.table, [0, 0]
+        columns, table, space, end = dict[str, Any](), parts.table, parts.space, 0
         fixed = [one for one in parts.held if one.form == "fixed"]
         if fixed:
             outs = {one.name: allocate(one.name, one.field, len(rows)) for one in fixed}
             if width := parts.row_bytes:
-                place = table.place[rows]
-                ends[0] = int(place.max(initial=-width)) + width
-                pieces, which, place = parts.fixed.find(place)
+                place = table.start[rows, 0]
+                end = int(place.max(initial=-width)) + width
+                pieces, which, place = space.find(place)
                 some = [one for one in fixed if one.field.row_bytes]
                 widths = [one.field.row_bytes for one in some]
                 kernels.unpack_rows(
@@ -121,25 +121,19 @@ class RowCache:
                 )
             columns |= {one.name: outs[one.name].view(np.dtype(one.dtype)) for one in fixed}
         for number, one in enumerate(parts.var):
-            length = table.length[rows, number]
-            start = table.start[rows, number]
-            ends[1] = max(ends[1], int((start + length).max(initial=0)))
-            pieces, which, start = parts.others.find(start)
+            length, start = table.length[rows, number], table.start[rows, 1 + number]
+            end = max(end, int((start + length).max(initial=0)))
+            pieces, which, start = space.find(start)
             edges = np.zeros(len(rows) + 1, dtype=np.int64)
             np.cumsum(length, out=edges[1:])
             data = np.empty(int(edges[-1]), dtype=np.uint8)
             kernels.join_spans(list(pieces), which, start, length, data)
             columns[one.name] = one.decode(data, edges)
-        self._check(parts, ends)
-        return {one.name: columns[one.name] for one in parts.held}
-
-    def _check(self, parts: Parts, ends: Sequence[int]) -> None:
-        """DataError where files end before what was read: their last pages read as zeros."""
-        spaces = parts.fixed, parts.others
-        if not parts.table.is_whole or any(
-            space.is_lost or space.end < end for space, end in zip(spaces, ends, strict=True)
-        ):
+        if (
+            not table.is_whole or space.is_lost or space.end < end
+        ):  # the last pages of a file that ends before read as zeros
             raise DataError(f"the cache {self.where} was cut while it was read; begin anew, and it is made again")
+        return {one.name: columns[one.name] for one in parts.held}
 
     # In
 
@@ -220,7 +214,7 @@ class RowCache:
 
     def _make(self, held: tuple[Held, ...]) -> Parts | None:
         others = sum(one.form != "fixed" for one in held)
-        return Parts(held=held, table=Table(self.rows, others), fixed=MemorySpace(), others=MemorySpace())
+        return Parts(held=held, table=Table(self.rows, others), space=MemorySpace())
 
     def _write(self, parts: Parts, rows: Ids, columns: Columns, threads: int) -> None:
         table, width = parts.table, parts.row_bytes
@@ -241,23 +235,18 @@ class RowCache:
         if not some or not can.any():
             return
         rows, can, entries = rows[:some], can[:some], np.zeros(some, dtype=table.dtype)
-        if width:
-            data = fixed_bytes(columns, parts.held, len(columns[parts.held[0].name]), threads)
-            assert data is not None
-            place = parts.fixed.append(data[: some * width]) + np.arange(some, dtype=np.int64) * width
-            entries["place"] = place
-            if parts.seen is not None:
-                entries["sum"] = _sums(data, np.arange(some, dtype=np.int64) * width, np.full(some, width), threads)
-        for number, (data, edges, _) in enumerate(var):
+        pieces = {1 + number: (data, edges) for number, (data, edges, _) in enumerate(var)}
+        data = fixed_bytes(columns, parts.held, len(columns[parts.held[0].name]), threads)
+        if data is not None:
+            pieces[0] = data, np.arange(some + 1, dtype=np.int64) * width
+        for number, (data, edges) in pieces.items():
             begin, length = edges[:some], np.diff(edges[: some + 1])
-            entries["start"][:, number] = parts.others.append(data[: int(edges[some])]) + begin
-            entries["length"][:, number] = length
+            place = parts.space.append(data[: int(edges[some])], 1 if number else width)
+            entries["start"][:, number] = place + begin
+            if number:
+                entries["length"][:, number - 1] = length
             if parts.seen is not None:
-                entries["sums"][:, number] = _sums(data, begin, length, threads)
+                entries["sum"][:, number] = sums_of(data, begin, length, threads)
         if parts.seen is not None:
             parts.seen[rows[can]] = 1
         table.write(rows, entries, can)
-
-
-def _sums(data: Bytes, begin: Ids, length: Ids, threads: int) -> npt.NDArray[np.uint32]:
-    return kernels.crc32c_sums(data, np.ascontiguousarray(begin), np.ascontiguousarray(length), threads)
