@@ -75,9 +75,9 @@ def verify(folder: str, key: str, report: Callable[[int, int], None] = lambda _,
     try:
         parts, _ = open_parts(path)
     except (OSError, ValueError):
-        rows = int(_facts_of(path).get("rows", 1))
+        all_rows = int(_facts_of(path).get("rows", 1))
         remove(folder, key)
-        return rows, rows
+        return all_rows, all_rows
     table, bad, lost = parts.table, 0, lost_memory()
     there = np.flatnonzero(table.present == 1)
     for first in range(0, len(there), _TOGETHER):
