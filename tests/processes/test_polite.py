@@ -1,4 +1,4 @@
-"""Processes that nobody waits for yet import at low priority, and work at full priority."""
+"""Processes that nobody waits for yet import at the lowest priority, and work at full priority."""
 
 from __future__ import annotations
 
@@ -76,16 +76,12 @@ def nice() -> int:
     return os.getpriority(os.PRIO_PROCESS, 0)
 
 
-def lower() -> int:
-    return min(19, nice() + 10)
-
-
 def wait_for_start(workers: Any, *given: Any, begin: Any = fetching.Workers.begin) -> None:
     begin(workers, *given)
     workers._starting.join()
 
 
-def test_the_drop_in_starts_at_low_priority_and_fetches_at_full(noted: Noted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drop_in_starts_at_the_lowest_priority_and_fetches_at_full(noted: Noted, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the dataset changes between epochs: it is waited for then."""
     monkeypatch.setattr(fetching, "_WORTH_S", 0.0)
     monkeypatch.setattr(fetching, "_SOON_S", 0.0)
@@ -98,11 +94,11 @@ def test_the_drop_in_starts_at_low_priority_and_fetches_at_full(noted: Noted, mo
         if "penstock.torch" in " ".join(child.cmdline()):
             assert child.nice() == nice()
     loader.choice.close()
-    assert noted.found() == {(lower(), nice())}
+    assert noted.found() == {(19, nice())}
 
 
 @pytest.mark.parametrize("workers", ["auto", "process"])
-def test_functions_start_at_low_priority_beside_threads_alone(
+def test_functions_start_at_the_lowest_priority_beside_threads_alone(
     noted: Noted, monkeypatch: pytest.MonkeyPatch, workers: Any
 ) -> None:
     for name, value in (("_SECONDS", 0.0), ("_BUSY", 0.0), ("_FEWEST_CPUS", 0.0), ("_MOST_CPUS", 99.0)):
@@ -117,7 +113,7 @@ def test_functions_start_at_low_priority_beside_threads_alone(
     plan = ps.from_arrays({"x": np.arange(400)}).map(noted.module.function, workers=workers).batch(4)
     with ps.Loader(plan, cpus=2) as loader:
         assert len([*loader]) == 100
-    assert noted.found() == {(lower() if workers == "auto" else nice(), nice())}
+    assert noted.found() == {(19 if workers == "auto" else nice(), nice())}
 
 
 def test_what_fails_politely_is_left_to_whoever_does_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +126,7 @@ def test_what_fails_politely_is_left_to_whoever_does_it_again(monkeypatch: pytes
         raise SystemExit(3)
 
     politely(fails)
-    assert seen == [lower()]
+    assert seen == [19]
     assert nice() == os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 

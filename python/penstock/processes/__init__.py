@@ -1,7 +1,7 @@
 """Work in processes of their own: users' functions, a whole loader, and the drop-in's batches.
 
     parent                                             child (a fresh interpreter)
-    process   starts it, looks at it, ends it    ──►   child   takes the link, ends with the parent
+    process   starts it, looks at it, ends it    ──►   child   takes the link; orphan ends it with the parent
     link      pickled messages  ◄── wire: a socket ──► link    the same program
     memory    regions that both map              ◄──►  memory
     raised    errors: how they travel            ◄──   raised

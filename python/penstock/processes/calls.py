@@ -12,9 +12,9 @@ from penstock.core.columns.spec import Columns
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, ProcessError
 from penstock.core.functions.own_generators import OwnGenerators
-from penstock.processes.child import flush
 from penstock.processes.link import Link, sendable, unpickled
 from penstock.processes.memory import Regions
+from penstock.processes.orphan import flush
 from penstock.processes.polite import politely
 from penstock.processes.raised import Raised, raised
 from penstock.stages.call import CALLS, CallHere

@@ -35,8 +35,9 @@ _ONE_THREAD = (
     "POLARS_MAX_THREADS",
     "RAYON_NUM_THREADS",
 )
-#: How long a process may take to end when it is killed, and to end by itself where it is about to.
-_KILLED_S, _ENDING_S = 10.0, 0.05
+#: How long a process that was killed is waited for, and one that is about to end by itself. What imports at the lowest priority ends with it, too: on a busy machine that
+#: takes longer, and nobody waits for it.
+_KILLED_S, _ENDING_S = 2.0, 0.05
 
 _living: weakref.WeakSet[Process] = weakref.WeakSet()
 
@@ -133,8 +134,9 @@ def _start(connection: socket.socket, purpose: Purpose, *, polite: bool) -> subp
             f"{purpose.option}: this interpreter does not know its own path (sys.executable); {purpose.otherwise}"
         )
     path, number, module = [entry for entry in sys.path if isinstance(entry, str)], connection.fileno(), purpose.module
+    begin = f"import sys; sys.path[:] = {path!r}; from penstock.processes.orphan import end_with_parent; end_with_parent({number}); "
     imports = f"from penstock.processes.polite import import_politely; import_politely({module!r}); " if polite else ""
-    program = f"import sys; sys.path[:] = {path!r}; {imports}from penstock.processes.child import main; main({module!r}, {number})"
+    program = f"{begin}{imports}from penstock.processes.child import main; main({module!r}, {number})"
     environment = {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ} if purpose.is_one_of_many else None
     # The child is born with Ctrl-C blocked, and ignores it as soon as it can: it belongs to the parent.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -152,7 +154,9 @@ def _start(connection: socket.socket, purpose: Purpose, *, polite: bool) -> subp
 
 def _ending(status: int | None) -> str:
     """What ended a process, in words: "signal SIGSEGV", "exit status 3"."""
-    if status is None or status >= 0:
+    if status is None:  # it was killed, and has not ended yet
+        status = -signal.SIGKILL
+    if status >= 0:
         return f"exit status {status}"
     try:
         return f"signal {signal.Signals(-status).name}"

@@ -83,12 +83,6 @@ class Wire:
         poll.register(self.socket, select.POLLIN)
         return bool(poll.poll(timeout_s * 1000))
 
-    def wait_for_end(self) -> None:
-        """Returns when the other end is closed."""
-        poll = select.poll()
-        poll.register(self.socket, 0)  # an end is told all the same
-        poll.poll()
-
     @property
     def is_closed(self) -> bool:
         """Whether this end is closed."""

@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from penstock.core.cpus import usable_cpus
@@ -24,10 +25,13 @@ class FailedThereError(Exception):
 
 
 class Worker:
-    """One process. Asked by one thread at a time; it answers in order. Its start leaves the CPU to the training, which goes on meanwhile."""
+    """One process. Asked by one thread at a time; it answers in order. Its start leaves the CPU to the training, which goes on meanwhile.
 
-    def __init__(self, dataset: bytes) -> None:
-        self._process = Process(_FETCHES, polite=True)
+    is_over: nobody waits for it any more; what waits then ends it.
+    """
+
+    def __init__(self, dataset: bytes, is_over: threading.Event) -> None:
+        self._process = Process(_FETCHES, partial(_check, is_over), polite=True)
         self.asked = 0
         self.take(dataset)
 
@@ -90,14 +94,15 @@ class Workers:
         self.user: Any = None  # the iterator whose batches they fetch, weakly
         self._starting: threading.Thread | None = None
         self._wrong: str | None = None
-        self._finalizer = weakref.finalize(self, _close_all, self.running)
+        self._is_over = threading.Event()
+        self._finalizer = weakref.finalize(self, _end, self.running, self._is_over)
 
     def begin(self, dataset: bytes, batch: tuple[int, Any], expected: bytes) -> None:
         """Starts them with a dataset; each fetches a batch that is compared with its digest."""
         self._wrong = None
         self._starting = threading.Thread(
             target=_start_all,
-            args=(self.running, self.count, dataset, batch, expected, weakref.ref(self)),
+            args=(self.running, self._is_over, self.count, dataset, batch, expected, weakref.ref(self)),
             name="penstock-torch-start",
             daemon=True,
         )
@@ -126,6 +131,7 @@ class Workers:
 
     def close(self) -> None:
         """Ends all."""
+        self._is_over.set()
         if self._starting is not None and self._starting is not threading.current_thread():
             _kill_all(self.running)
             self._starting.join()
@@ -134,6 +140,7 @@ class Workers:
 
 def _start_all(
     running: list[Worker],
+    is_over: threading.Event,
     count: int,
     dataset: bytes,
     batch: tuple[int, Any],
@@ -146,7 +153,7 @@ def _start_all(
     try:
         at_once = max(1, usable_cpus() - 1)  # the training needs a CPU meanwhile
         while len(running) < count and not wrong:
-            begun = [Worker(dataset) for _ in range(min(at_once, count - len(running)))]
+            begun = [Worker(dataset, is_over) for _ in range(min(at_once, count - len(running)))]
             running.extend(begun)
             for worker in begun:
                 worker.ask(*batch)
@@ -162,6 +169,16 @@ def _start_all(
         mine.tell(wrong)
     else:
         _close_all(running)
+
+
+def _check(is_over: threading.Event) -> None:
+    if is_over.is_set():
+        raise EndedError
+
+
+def _end(running: list[Worker], is_over: threading.Event) -> None:
+    is_over.set()
+    _close_all(running)
 
 
 def _kill_all(running: Sequence[Worker]) -> None:

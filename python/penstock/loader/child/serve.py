@@ -23,9 +23,9 @@ from penstock.loader.child.messages import (
     failed,
 )
 from penstock.loader.child.sent import Setup
-from penstock.processes.child import flush
 from penstock.processes.link import Link
 from penstock.processes.memory import Regions
+from penstock.processes.orphan import flush
 from penstock.processes.wire import EndedError
 
 
