@@ -81,7 +81,9 @@ def wait_for_start(workers: Any, *given: Any, begin: Any = fetching.Workers.begi
     workers._starting.join()
 
 
-def test_the_drop_in_starts_at_the_lowest_priority_and_fetches_at_full(noted: Noted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drop_in_starts_at_the_lowest_priority_and_fetches_at_full(
+    noted: Noted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where the dataset changes between epochs: it is waited for then."""
     monkeypatch.setattr(fetching, "_WORTH_S", 0.0)
     monkeypatch.setattr(fetching, "_SOON_S", 0.0)

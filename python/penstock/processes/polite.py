@@ -17,7 +17,7 @@ from typing import Any
 #: A thread that is ready gets a fiftieth of a CPU that another one wants, and all of one that nobody wants. PyTorch's threads want theirs while they wait for each other (they spin),
 #: so that the policy SCHED_IDLE would leave such a thread nothing, for good; ten steps took a tenth of the training's speed.
 _LOWEST = 19
-#: Libraries whose threads start as they are imported: these would keep the low priority.
+#: Libraries whose threads start as they are imported: these would keep that priority.
 _STARTED_BY_IMPORTS = ("OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 

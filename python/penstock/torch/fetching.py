@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Batches that take less are fetched here: what a process costs is not worth it.
 _WORTH_S = 0.002
-#: A loader that spent less on fetching here starts none: each takes seconds of CPU to start, beside the training, and may be used for less.
+#: A loader that spent less on fetching here starts none: each takes seconds of CPU and hundreds of megabytes, and may be used for less.
 _SOON_S = 10.0
 #: Processes at most; of samples that wait for something else more than there are CPUs.
 _MOST, _MOST_WAITING = 16, 8
