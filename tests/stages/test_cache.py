@@ -422,6 +422,19 @@ def test_a_header_of_any_bytes_is_no_cache(tmp_path: Path) -> None:
             assert digest(dataset(str(tmp_path))) == digest(plain())
 
 
+def test_files_of_an_earlier_version_are_removed(tmp_path: Path) -> None:
+    """It kept the bytes of rows in files of their own."""
+    assert digest(dataset(str(tmp_path))) == digest(plain())
+    gc.collect()
+    path = kept_file(tmp_path)
+    path.write_bytes(b"PSTKROW1" + path.read_bytes()[8:])
+    for suffix in ("fixed", "bytes"):
+        (tmp_path / f"{path.stem}-0123456789ab.{suffix}").write_bytes(b"rows")
+    with pytest.warns(UserWarning, match="of another version; what is damaged is made anew"):
+        assert digest(dataset(str(tmp_path))) == digest(plain())
+    assert kept_file(tmp_path) == path
+
+
 def test_files_that_are_cut_while_they_are_read(tmp_path: Path) -> None:
     wanted = digest(plain(), 3)
     with warnings.catch_warnings(record=True) as said:
