@@ -11,7 +11,7 @@ import pytest
 
 from penstock.core.columns.spec import Field, Spans
 from penstock.core.errors import PlanError, RowError
-from penstock.source.fields.arrays import NoHeader, WordHeader, array_leaf, picture_leaf
+from penstock.source.fields.arrays import NoHeader, WordHeader, array_leaf, image_leaf
 from penstock.source.fields.codec import BytesLeaf, DigitsLeaf, Leaf, ListLeaf, TextLeaf, ValuesLeaf
 from support.tfrecords import allocate, listed
 
@@ -178,15 +178,15 @@ def raw(width: int, height: int, mode: bytes, channels: int) -> bytes:
 
 
 def test_pictures() -> None:
-    assert column(picture_leaf(spans(raw(3, 2, b"RGB", 3))), raw(3, 2, b"RGB", 3)).shape == (1, 2, 3, 3)
-    assert picture_leaf(spans(raw(3, 2, b"L", 1))).field == Field("uint8", (2, 3, 1))
+    assert column(image_leaf(spans(raw(3, 2, b"RGB", 3))), raw(3, 2, b"RGB", 3)).shape == (1, 2, 3, 3)
+    assert image_leaf(spans(raw(3, 2, b"L", 1))).field == Field("uint8", (2, 3, 1))
     for rows, found in (
         ([raw(3, 2, b"L", 1), raw(3, 1, b"L", 1)], "several heights"),
         ([raw(3, 2, b"L", 1), raw(2, 2, b"L", 1)], "several shapes"),
         ([raw(3, 2, b"P", 1)], "mode 'P' are not read"),
     ):
         with pytest.raises(PlanError, match=found):
-            picture_leaf(spans(*rows))
+            image_leaf(spans(*rows))
     for rows in (
         [raw(3, 2, b"RGB", 3), raw(3, 2, b"HSV", 3)],
         [raw(3, 2, b"RGB", 3)[:-1]],
@@ -194,4 +194,4 @@ def test_pictures() -> None:
         [raw(1, 1, b"?" * 9, 1)],
     ):
         with pytest.raises((RowError, PlanError)):
-            picture_leaf(spans(*rows))
+            image_leaf(spans(*rows))

@@ -13,7 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.errors import DataError, PlanError
-from penstock.format.parquet.source import Files
+from penstock.format.parquet.files import ParquetFiles
 from support.tables import rows_of
 
 ROWS = pa.table(
@@ -67,13 +67,13 @@ def test_filters_of_folders_are_exact(folder: Path, filters: Any) -> None:
 
 def test_files_in_other_folders_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    table = Files.table
+    table = ParquetFiles.table
 
-    def noted(files: Files, shard: int, *rest: Any) -> pa.Table:
+    def noted(files: ParquetFiles, shard: int, *rest: Any) -> pa.Table:
         read.append(files.shards.path(shard))
         return table(files, shard, *rest)
 
-    monkeypatch.setattr(Files, "table", noted)
+    monkeypatch.setattr(ParquetFiles, "table", noted)
     found = rows_of(ps.read(folder, columns=["id"], filters=[("year", "==", 2021), ("id", ">=", 0)]))
     assert sorted(found["id"].tolist()) == list(range(1, 40, 3))
     assert read

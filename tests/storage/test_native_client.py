@@ -19,6 +19,7 @@ from obstore.store import HTTPStore, MemoryStore, S3Store
 from penstock.core.errors import StorageError
 from penstock.core.files.shards import Shards
 from penstock.core.kernels import HttpRunner
+from penstock.storage import forked
 from penstock.storage.fetch.native import client as native_client
 from penstock.storage.fetch.pace import Pace
 from penstock.storage.fetch.plan import plan
@@ -26,7 +27,7 @@ from penstock.storage.fetch.remote import RemoteStorage
 from penstock.storage.fetch.retry import Retry
 from penstock.storage.fetch.scheduler import Scheduler
 from penstock.storage.fetch.transfer import FetchCall
-from penstock.storage.stores import forked, signed_urls
+from penstock.storage.stores.auth import signed_urls
 from penstock.storage.stores.auth.signed_urls import SignedUrls
 from penstock.storage.stores.object import ObjectStore
 from servers.s3 import CREDENTIALS, Server, served

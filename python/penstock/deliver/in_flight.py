@@ -46,7 +46,7 @@ class InFlight:
             self._held.append((event, held))
 
     def let_go(self) -> None:
-        """Lets go of what events have passed; waits for the oldest while there are too many. Raises the device's error if it has one."""
+        """Releases what events have passed; waits for the oldest while there are too many. Raises the device's error if it has one."""
         while (oldest := self._oldest()) is not None:
             if not oldest[0].query():
                 if len(self._held) <= self._most:

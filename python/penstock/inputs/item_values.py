@@ -92,7 +92,7 @@ def as_array(value: Any) -> npt.NDArray[Any]:
     """A value as an array of numbers; ValueError, TypeError or RuntimeError says why it is none."""
     maker = type(value).__module__.partition(".")[0]
     if maker == "PIL":
-        return _picture(value)
+        return _image(value)
     array: npt.NDArray[Any]
     if maker == "torch":
         array = value.numpy()
@@ -105,10 +105,10 @@ def as_array(value: Any) -> npt.NDArray[Any]:
     return array
 
 
-def _picture(picture: Any) -> npt.NDArray[Any]:
-    if picture.mode == "P":
+def _image(image: Any) -> npt.NDArray[Any]:
+    if image.mode == "P":
         raise ValueError("it is an image of palette numbers; call .convert('RGB') on it")
-    pixels: npt.NDArray[Any] = np.asarray(picture)
+    pixels: npt.NDArray[Any] = np.asarray(image)
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
 
 

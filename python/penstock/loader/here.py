@@ -32,7 +32,7 @@ _MOST_AHEAD = 8
 
 
 class Here:
-    """An `ItemSource`: at most one run, which goes on from epoch to epoch as long as its items are what the consumer asks for.
+    """An `ItemSource`: at most one run, which continues from epoch to epoch as long as its items are what the consumer asks for.
 
     ── given to the user ──┬── items made ahead ──┬── to come ──►   epoch after epoch
                            │

@@ -214,7 +214,7 @@ class Loader(Generic[BatchT]):
         """Other weights for a mix, from the next batch that you take on, in place of the plan's own schedule.
 
         Every rank must call it at the same step, as it must `set_epoch`. Batches made ahead are made again. The mix must have rows=…; each of its
-        datasets goes on where it was. The state remembers what was set, and when; it loads on any number of ranks.
+        datasets continues where it was. The state remembers what was set, and when; it loads on any number of ranks.
 
         Args:
             weights: one for each dataset of the mix.

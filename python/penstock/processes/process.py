@@ -106,7 +106,7 @@ class Process:
         self._finalizer()
 
     def leave(self) -> None:
-        """Lets go of a process that belongs to another one, of which this is a fork."""
+        """Releases a process that belongs to another one, of which this is a fork."""
         self.link.close()
         self._finalizer.detach()
         self._child.returncode = 0  # it is not ours to wait for

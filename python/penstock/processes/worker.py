@@ -14,7 +14,7 @@ from penstock.processes.process import Process, Purpose
 from penstock.processes.wire import EndedError
 
 _CALLS = Purpose(module="penstock.processes.calls", option="workers='process'", otherwise="use workers='thread'")
-#: An answer to work that was cancelled is awaited for so long: where it comes, the process goes on with the next work, and need not start again.
+#: An answer to work that was cancelled is awaited for so long: where it comes, the process continues with the next work, and need not start again.
 _LATE_S = 0.3
 
 

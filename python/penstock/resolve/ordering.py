@@ -157,7 +157,7 @@ def _steps_of_buckets(rows: Bucketed, batch: Batch) -> int | None:
 
 
 def _in_steps(order: RowOrder, rows: int) -> RowOrder:
-    """Epochs of so many rows, each of which goes on where the one before ended."""
+    """Epochs of so many rows, each of which continues where the one before ended."""
     if not order.lane_rows().min():
         raise PlanError(
             f"batch: steps=… goes round and round, and some of the {order.shape.lanes} lanes have no row; use fewer lanes"

@@ -52,7 +52,7 @@ class Ring(Protocol):
         """Memory that waits to be used again."""
 
     def trim(self, free_bytes: int) -> int:
-        """Lets go of all but so much; how much is left."""
+        """Releases all but so much; how much is left."""
 
 
 @dataclass(eq=False)
@@ -236,7 +236,7 @@ class Budget:
                 self._wake()
 
     def trim(self) -> None:
-        """Lets go of free memory for which there is no room."""
+        """Releases free memory for which there is no room."""
         if sum(ring.made_bytes for ring in self.rings) <= self.limit_bytes:
             return
         room = self.limit_bytes - self._kept_bytes - self._reserved_bytes

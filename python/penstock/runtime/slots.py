@@ -149,11 +149,11 @@ class Slots:
             return self._free_bytes
 
     def drop(self) -> None:
-        """Lets go of all free memory."""
+        """Releases all free memory."""
         self.trim(0)
 
     def trim(self, free_bytes: int) -> int:
-        """Lets go of free memory, the largest first, until no more than so much is left; how much is left."""
+        """Releases free memory, the largest first, until no more than so much is left; how much is left."""
         with self._lock:
             self._take_back()
             for room in sorted(self._free, reverse=True):
@@ -163,7 +163,7 @@ class Slots:
             return self._free_bytes
 
     def clear(self) -> None:
-        """Lets go of all free memory, and of what comes back from now on."""
+        """Releases all free memory, and what comes back from now on."""
         self._keep_bytes = 0
         self.drop()
         with self._lock:

@@ -66,7 +66,7 @@ class Worker:
         return answer
 
     def drop_answers(self) -> None:
-        """Lets go of batches that nobody wants any more."""
+        """Releases batches that nobody wants any more."""
         while self.asked:
             self._receive()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.core.columns.spec import Field
 from penstock.format.mds.index import MdsShard
-from penstock.source.fields.arrays import NoHeader, WordHeader, array_leaf, picture_leaf
+from penstock.source.fields.arrays import NoHeader, WordHeader, array_leaf, image_leaf
 from penstock.source.fields.codec import BytesLeaf, ListLeaf, TextLeaf, ValuesLeaf
 from penstock.source.fields.records import MakeLeaf
 
@@ -85,7 +85,7 @@ def maker_of(serializer: str) -> MakeLeaf | str:
     known: dict[str, MakeLeaf] = {
         **dict.fromkeys(_BYTES, lambda _: BytesLeaf()),
         **dict.fromkeys(("str", "text"), lambda _: TextLeaf()),
-        "pil": picture_leaf,
+        "pil": image_leaf,
         "jpeg_array": lambda _: ListLeaf(),
         "numpy": lambda spans: array_leaf(WordHeader(NUMPY_DTYPES, "<"), spans),
         "tensor": lambda spans: array_leaf(WordHeader(TORCH_DTYPES, ">"), spans),

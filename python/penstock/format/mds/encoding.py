@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core.columns.spec import Field, Ids, Spans
 from penstock.core.errors import RowError
-from penstock.source.fields.arrays import Shapes, array_leaf, peek, picture_leaf, same
+from penstock.source.fields.arrays import Shapes, array_leaf, image_leaf, peek, same
 from penstock.source.fields.codec import BytesLeaf, DigitsLeaf, ListLeaf, TextLeaf, ValuesLeaf
 from penstock.source.fields.records import MakeLeaf
 
@@ -35,7 +35,7 @@ _MAKERS: dict[str, MakeLeaf] = {
     **dict.fromkeys(("list[jpeg]", "list[png]", "list[pil]"), lambda _: ListLeaf(4)),
     **dict.fromkeys(("str_float", "str_decimal"), lambda _: DigitsLeaf(Field("float64"))),
     "str_int": lambda _: DigitsLeaf(Field("int64")),
-    "pil": picture_leaf,
+    "pil": image_leaf,
 }
 #: Values of one array at most; more cannot lie in a shard.
 _MOST = 1 << 32

@@ -17,7 +17,7 @@ def across_cache(node: Transform) -> tuple[Transform | None, bool]:
 
 
 def ops_before(node: Transform) -> tuple[Transform, dict[str, int]] | None:
-    """The transform that a node goes on with behind a cache, and how many ops its columns went through; None where it begins anew."""
+    """The transform with which a node continues behind a cache, and how many ops its columns went through; None where it begins anew."""
     below, is_next = across_cache(node)
     if below is None or not is_next:
         return None

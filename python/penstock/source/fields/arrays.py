@@ -235,7 +235,7 @@ class _PictureHeader:
         return Shapes(dtype, axes, np.full(len(spans), _WORDS + length, dtype=np.int64))
 
 
-def picture_leaf(spans: Spans) -> Leaf:
+def image_leaf(spans: Spans) -> Leaf:
     """Arrays of (height, width, channels), of one size; PlanError for images of several sizes."""
     leaf = array_leaf(_PictureHeader(), spans)
     if None in leaf.field.shape:

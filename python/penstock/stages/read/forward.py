@@ -120,7 +120,7 @@ class ForwardReader:
         return Needs(len(new.number) * self._row_bytes), _Coming(number, new)
 
     def _begin_epoch(self, epoch: int, *, goes_on: bool) -> None:
-        """Nothing stays from one epoch to the next, unless the next one goes on in the same pass."""
+        """Nothing stays from one epoch to the next, unless the next one continues in the same pass."""
         self._epoch = epoch
         if not goes_on:
             self._close()

@@ -123,7 +123,7 @@ class Pass:
         self._stop()
 
     def _give_up(self, error: DataError) -> None:
-        """One batch is left to the dataset itself; a new run goes on behind it."""
+        """One batch is left to the dataset itself; a new run continues behind it."""
         self._stop()
         self._added.popleft()
         self._failed += 1
