@@ -566,3 +566,15 @@ def test_nothing_is_read_ahead_of_what_is_kept(tmp_path: Path) -> None:
         for _ in loader:
             pass
         assert lowered_of(loader).to_read(ids).tolist() == (ids + 100).tolist()
+
+
+def test_caches_around_a_select_hold_different_rows(tmp_path: Path) -> None:
+    # The second one gave the first one's columns: nothing of the select was in its key.
+    whole = ps.from_arrays({"id": np.arange(6), "x": np.arange(6) / 2})
+    for folder in (str(tmp_path), None):
+        data = whole.cache(folder).select("x").cache(folder).batch(2)
+        for _ in range(2):
+            with ps.Loader(data, cpus=1, prefetch=1) as loader:
+                batches = [dict(batch) for batch in loader]
+            assert [list(batch) for batch in batches] == [["x"]] * 3
+            assert [batch["x"].tolist() for batch in batches] == [[0, 0.5], [1, 1.5], [2, 2.5]]

@@ -12,7 +12,7 @@ from penstock.core.columns.spec import Spec
 #: counted: more or fewer, by what the data says, so that how many there are is known once they came.
 RowEffect: TypeAlias = Literal["same", "chosen", "reordered", "counted"]
 #: What a verb does to columns. same: their values go on as they are; changed: the plan knows which columns come out; unknown: only a function knows.
-ColumnEffect: TypeAlias = Literal["same", "changed", "unknown"]
+ColumnEffect: TypeAlias = Literal["same", "chosen", "changed", "unknown"]
 #: Types of columns by their names; "" for a type that only an op knows. None where only a function knows the columns.
 Known: TypeAlias = dict[str, str] | None
 

@@ -25,6 +25,7 @@ class Select(Verb):
     columns: tuple[str, ...]
     verb: str = "select"
 
+    column_effect = "chosen"
     passes_pixels = True
 
     def spec_of_inputs(self, below: Sequence[Spec]) -> Spec:

@@ -25,7 +25,7 @@ _GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class DeviceSplit:
     """A chain in two parts. host: the ops that stay, which give uint8; none where the pixels are delivered as they are.
 
     moved: those of the device, as written. drawn: for each random op among them its number in the chain, its probability and its bit.
@@ -51,7 +51,7 @@ class Split:
         return flags
 
 
-def split(ops: Sequence[ImageOp], source: Field, *, op_numbers: Sequence[int] = ()) -> Split | None:
+def split(ops: Sequence[ImageOp], source: Field, *, op_numbers: Sequence[int] = ()) -> DeviceSplit | None:
     """The two parts of a chain on `source`; None where nothing is gained, or the device cannot do it. op_numbers: see `fuse`. Raises PlanError as that does.
 
     Nothing is gained where the result is bytes. The device does uint8 of one or three channels.
@@ -70,7 +70,7 @@ def split(ops: Sequence[ImageOp], source: Field, *, op_numbers: Sequence[int] = 
         for number, op in zip(numbers_of(ops, op_numbers)[begin:], moved, strict=True)
         if not isinstance(op, _NUMBERS)
     )
-    return Split(
+    return DeviceSplit(
         host=(*host, ToLayout(chain.layout)) if host else (),
         moved=moved,
         drawn=drawn,

@@ -19,7 +19,7 @@ from penstock.core.messages import quoted
 from penstock.source.jpeg_index import Growing, entry_points_of, index_path, load
 from penstock.transform.family import Chains, DeviceKernel, Drawing, Family, Kernel, Site, Workspace, one_column
 from penstock.transform.image.decode import Decode, loss_in_words
-from penstock.transform.image.device import Split, split
+from penstock.transform.image.device import DeviceSplit, split
 from penstock.transform.image.kernel import (
     ImageKernel,
     as_first_is,
@@ -99,7 +99,7 @@ def _flat(chains: Chains, site: Site) -> _Flat:
     return found
 
 
-def _ends(flat: _Flat, site: Site, columns: frozenset[str]) -> dict[str, Split]:
+def _ends(flat: _Flat, site: Site, columns: frozenset[str]) -> dict[str, DeviceSplit]:
     """What a device does of these columns: the end of a chain that has no other view, unless its pixels come channels first."""
     ((name, (column, ops, numbers)), *others) = flat.items()
     if others or name not in columns or column in site.channels_first:
