@@ -199,7 +199,7 @@ impl ImageProgram {
     }
 
     /// What the operations draw: an op's number, what the number stands for, the row, and the number; nothing of bytes that are no image.
-    #[expect(clippy::too_many_arguments, clippy::type_complexity, reason = "the columns of a span, each an array")]
+    #[expect(clippy::too_many_arguments, reason = "the columns of a span, each an array")]
     fn drawn(
         &self,
         py: Python<'_>,
