@@ -13,7 +13,6 @@ from penstock.observe.cache_report import cache_advice, cache_lines
 from penstock.observe.report import pending_text, report_text
 from penstock.order.sharing import explain_sharing
 from penstock.order.steps.cursor import Position
-from penstock.order.steps.token_batches import TokenBatches
 from penstock.storage.fetch.scheduler import pending_requests
 
 
@@ -29,7 +28,7 @@ class LoaderNow:
 
     def __str__(self) -> str:
         options, share, here = self.options, self.share, self.share.normal(self.here)
-        up_to = "up to " if isinstance(share.lowered.order, TokenBatches) else ""
+        up_to = "up to " if share.lowered.order.rows_vary else ""
         delivery = options.to if options.device is None else f"{options.to} on {options.device}"
         return (
             f"Loader({self.dataset!r}, {self._rank}: {share.steps:,} steps of {up_to}{share.batch_size:,} rows an epoch, "

@@ -16,7 +16,6 @@ from penstock.lower.on_device import OnDevice, in_words, last_transform
 from penstock.lower.reading import FAR_BYTES
 from penstock.lower.stages import delivering, stages_of
 from penstock.order.steps.batches import Last
-from penstock.order.steps.token_batches import TokenBatches
 from penstock.plan.nodes import MapVerb, Node, Pad, TransformBatch
 from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import flow, leaves
@@ -58,7 +57,7 @@ def lower(
     sources = [leaf.opened.source for leaf in leaves(root)]
     if order.last is Last.PAD and any(VALID in source.spec for source in sources):
         raise PlanError(f"pad=True adds a column {VALID!r}, and the data has one already; rename it")
-    alone = isinstance(order, TokenBatches) or any(map(_needs_step_alone, flow(root)))
+    alone = order.rows_vary or any(map(_needs_step_alone, flow(root)))
     context = context_of(
         root,
         order,

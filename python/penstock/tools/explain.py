@@ -10,7 +10,6 @@ from penstock.lower import lower
 from penstock.lower.lowered import Lowered
 from penstock.order.quality import quality_of
 from penstock.order.sharing import explain_ranks, explain_sharing
-from penstock.order.steps.token_batches import TokenBatches
 from penstock.plan.explain import explain_plan, explain_spec
 from penstock.plan.nodes import Batch, Mix, Node
 from penstock.plan.rules import Change, optimize
@@ -76,23 +75,14 @@ def _explain_ranks(root: Node, lowered: Lowered, world_size: int | None) -> list
         return [f"ranks: any number, {batch.size} rows each; described here for {ranks}, see explain(world_size=…)"]
     if world_size is None:
         return [explain_ranks(order)]
-    if isinstance(order, TokenBatches):
-        return [f"ranks: {ranks} with up to {order.max_tokens // ranks:,} tokens each"]
-    return [f"ranks: {ranks} with {order.batch_size // ranks:,} rows each", *explain_sharing(order, ranks)]
+    return [f"ranks: {ranks} with {order.part_in_words(ranks)} each", *explain_sharing(order, ranks)]
 
 
 def _explain_steps(lowered: Lowered, world_size: int) -> list[str]:
     """How many steps there are, what each holds, and where its rows come from."""
     order = lowered.order
-    if isinstance(order, TokenBatches):
-        steps = f"{order.steps_per_epoch:,} steps an epoch, from {order.lanes} lanes"
-        groups = f"{len(order.tokens.groups):,} groups of rows of similar length"
-        words = f"shuffled: {groups}" if order.rows.shape.is_shuffled else f"{groups}, {order.rows.words}"
-        return [steps, f"{order.figures(world_size)}", words]
-    return [
-        f"{order.steps_per_epoch:,} steps an epoch, {order.batch_size} rows each, from {order.lanes} lanes",
-        *(explain_lanes(order, lowered.lanes.feeds) if lowered.lanes else [order.rows.words]),
-    ]
+    steps, *words = order.in_words(world_size)
+    return [steps, *(explain_lanes(order, lowered.lanes.feeds) if lowered.lanes else words)]
 
 
 def explain_figures(root: Node) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,9 @@ class BatchOrder:
     come again from the first on in what is left: ranks have 3 and 2 + 1 of 5 rows, and with pad and wrap as many as in a full step.
     """
 
+    #: Whether a step has as many rows as its data allows, `batch_size` at most.
+    rows_vary: ClassVar[bool] = False
+
     rows: RowOrder
     last: Last = Last.SHORT
     steps: int | None = None
@@ -61,6 +65,17 @@ class BatchOrder:
     def batch_size(self) -> int:
         """Rows of a full global batch."""
         return self.lanes * self.rows_per_lane
+
+    def part_in_words(self, ranks: int) -> str:
+        """What each of so many ranks has of a step: "8 rows"."""
+        return f"{self.batch_size // ranks:,} rows"
+
+    def in_words(self, world_size: int) -> list[str]:  # that others need
+        """How many steps there are and what each holds on so many ranks, then where its rows come from."""
+        return [
+            f"{self.steps_per_epoch:,} steps an epoch, {self.batch_size} rows each, from {self.lanes} lanes",
+            self.rows.words,
+        ]
 
     @property
     def ranks_divide(self) -> int:

@@ -26,6 +26,8 @@ class TokenBatches(BatchOrder):
     tokens: the order, of which `rows` may be one with rows that follow. budget: what a lane has room for.
     """
 
+    rows_vary = True
+
     tokens: TokenRows
     budget: TokenBudget
 
@@ -35,6 +37,17 @@ class TokenBatches(BatchOrder):
                 f"batch_tokens: all {self.samples:,} rows together do not fill a step of {self.max_tokens:,} tokens, and drop_last drops them; leave it out, "
                 f"or give a smaller max_tokens="
             )
+
+    def part_in_words(self, ranks: int) -> str:
+        """See `BatchOrder`."""
+        return f"up to {self.max_tokens // ranks:,} tokens"
+
+    def in_words(self, world_size: int) -> list[str]:
+        """See `BatchOrder`."""
+        steps = f"{self.steps_per_epoch:,} steps an epoch, from {self.lanes} lanes"
+        groups = f"{len(self.tokens.groups):,} groups of rows of similar length"
+        order = f"shuffled: {groups}" if self.rows.shape.is_shuffled else f"{groups}, {self.rows.words}"
+        return [steps, f"{self.figures(world_size)}", order]
 
     @property
     def max_tokens(self) -> int:
