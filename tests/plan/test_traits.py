@@ -41,7 +41,7 @@ TRAITS = {
     "Read": "same same may_fail",
     "Repeat": "reordered same is_order grows own_epochs repeated keeps_steps passes_pixels",
     "Sample": "chosen same is_order reads_by_number passes_pixels",
-    "Select": "same chosen passes_pixels",
+    "Select": "same chosen keeps_steps passes_pixels",
     "Shard": "reordered same is_order fixes_epoch keeps_steps passes_pixels",
     "Shuffle": "reordered same is_order shuffled keeps_steps passes_pixels",
     "Skip": "chosen same is_order passes_pixels",

@@ -68,3 +68,13 @@ def test_digests_of_older_states_stay() -> None:
     assert isinstance(many, Mix)
     with ps.Loader(ps.Dataset(many).batch(4, lanes=2), rank=0, world_size=1) as loader:
         assert "mix 01cf01da" in loader.state_dict()["plan"]
+
+
+def test_columns_are_selected_behind_a_mix_whose_weights_change() -> None:
+    def batches(data: ps.Dataset) -> list[list[int]]:
+        with ps.Loader(data.batch(4)) as loader:
+            return [batch["x"].tolist() for batch in loader]
+
+    halves = [ps.from_arrays({"x": 100 * part + np.arange(40), "y": np.arange(40)}) for part in range(2)]
+    mixed = ps.mix(halves, weights={0: [1, 1], 3: [9, 1]}, rows=40)
+    assert batches(mixed.select("x")) == batches(mixed)

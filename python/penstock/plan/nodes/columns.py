@@ -26,6 +26,7 @@ class Select(Verb):
     verb: str = "select"
 
     column_effect = "chosen"
+    keeps_steps = True
     passes_pixels = True
 
     def spec_of_inputs(self, below: Sequence[Spec]) -> Spec:
