@@ -7,7 +7,7 @@ use super::canvas::Canvas;
 use super::fault::Fault;
 use super::filter::{Filter, Scaling};
 use super::mode::Mode;
-use super::resample::{Planes, Task};
+use super::resample::{Planes, Task, pitch_of};
 use super::simd::Level;
 use crate::core::geometry::Rect;
 use crate::core::keys::{Rng, mix};
@@ -44,8 +44,8 @@ impl Window {
 
 /// Other colours for the same pixels.
 pub trait Recolour: Debug + Send + Sync {
-    /// Writes a row's planes, one or three that fill `out`, with the pitch of `planes`.
-    fn row(&self, planes: Planes<'_>, out: &mut [u8]);
+    /// Writes a row's planes, one or three that fill `out`, [`pitch_of`] the width apart, with the given instructions.
+    fn row(&self, planes: Planes<'_>, out: &mut [u8], level: Level);
 
     /// Whether black stays black, as it is around an image that is smaller than its crop.
     fn keeps_zero(&self) -> bool {
@@ -387,8 +387,8 @@ impl Tables {
 }
 
 impl Recolour for Tables {
-    fn row(&self, planes: Planes<'_>, out: &mut [u8]) {
-        for (plane, out) in out.chunks_exact_mut(planes.pitch).enumerate() {
+    fn row(&self, planes: Planes<'_>, out: &mut [u8], _: Level) {
+        for (plane, out) in out.chunks_exact_mut(pitch_of(planes.width)).enumerate() {
             let table = &self.0[plane % self.0.len()];
             out.iter_mut().zip(planes.plane(plane)).for_each(|(to, &from)| *to = table[usize::from(from)]);
         }

@@ -88,6 +88,7 @@ pub struct Worker {
 }
 
 struct Buffers {
+    level: Level,
     decoders: Decoders,
     resampler: Resampler,
     colours: Resampler,
@@ -136,6 +137,7 @@ impl Worker {
     #[must_use]
     pub fn new(level: Level, format: Format) -> Self {
         let buffers = Buffers {
+            level,
             decoders: Decoders::default(),
             resampler: Resampler::new(level, Rows::Pixels),
             colours: Resampler::new(level, Rows::Planes(3)),
@@ -375,7 +377,18 @@ impl Buffers {
     /// One pass, from where its rows are to a whole image.
     fn pass(&mut self, mode: Mode, pass: &Pass, from: From<'_, '_>, to: &mut To<'_>) -> Result<(), Fault> {
         let Self {
-            decoders, resampler, colours, planes: by_plane, wide, split, planar, row, bordered, coloured, ..
+            level,
+            decoders,
+            resampler,
+            colours,
+            planes: by_plane,
+            wide,
+            split,
+            planar,
+            row,
+            bordered,
+            coloured,
+            ..
         } = self;
         let inside = pass.task.map_or((0, 0), |task| (task.window.width, task.window.height));
         let is_bordered = inside != pass.size;
@@ -387,7 +400,7 @@ impl Buffers {
             let planes = if pass.colours.is_empty() {
                 planes
             } else {
-                recoloured(planes, mode.bytes(), &pass.colours, coloured)
+                recoloured(planes, mode.bytes(), &pass.colours, coloured, *level)
             };
             if is_bordered {
                 to.store(index + pass.offset.1, place(planes, mode.bytes(), pass, bordered));
@@ -514,14 +527,15 @@ fn recoloured<'a>(
     channels: usize,
     colours: &[Arc<dyn Recolour>],
     rows: &'a mut [Vec<u8>; 2],
+    level: Level,
 ) -> Planes<'a> {
     let (width, pitch) = (planes.width, pitch_of(planes.width));
     let [done, next] = rows;
     done.resize(channels * pitch, 0);
-    colours[0].row(planes, done);
+    colours[0].row(planes, done, level);
     for colour in &colours[1..] {
         next.resize(channels * pitch, 0);
-        colour.row(Planes { bytes: done, pitch, width }, next);
+        colour.row(Planes { bytes: done, pitch, width }, next, level);
         std::mem::swap(done, next);
     }
     Planes { bytes: done, pitch, width }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::super::chain::{Chain, Recolour};
 use super::super::pixels;
-use super::super::resample::Planes;
+use super::super::resample::{Planes, pitch_of};
+use super::super::simd::Level;
 use super::{Op, chance};
 use crate::core::keys::Rng;
 
@@ -28,8 +29,8 @@ impl Op for RandomGrayscale {
 struct Grey;
 
 impl Recolour for Grey {
-    fn row(&self, planes: Planes<'_>, out: &mut [u8]) {
-        if out.len() == planes.pitch {
+    fn row(&self, planes: Planes<'_>, out: &mut [u8], _: Level) {
+        if out.len() == pitch_of(planes.width) {
             out[..planes.width].copy_from_slice(planes.plane(0)); // grey already
             return;
         }

@@ -9,6 +9,7 @@ pub use super::chain::Op;
 use super::filter::{Filter, Scaling};
 use crate::core::keys::Rng;
 
+pub mod colour;
 mod crop;
 mod flip;
 mod grayscale;

@@ -1,0 +1,116 @@
+//! Blends with grey: every pixel's own (saturation), or the mean of all (contrast).
+
+use super::super::super::canvas::Canvas;
+use super::super::super::chain::{Recolour, Whole};
+use super::super::super::fault::Fault;
+use super::super::super::resample::{Planes, pitch_of};
+use super::super::super::simd::Level;
+use super::super::super::vectorised::vectorised;
+use super::blocks::{LANES, each_block};
+use super::histogram::replace;
+use super::{Change, byte, fused};
+
+/// The grey of a pixel, 0.2989 red + 0.587 green + 0.114 blue without what is behind the point: white becomes 254, since the weights are not quite 1.
+///
+/// Its multiples of 1 / 10,000 are further apart than the error of float32, which the last number is above.
+#[inline(always)]
+fn grey_of([red, green, blue]: [u8; 3]) -> f32 {
+    let sum = f32::from(red) * 0.2989 + f32::from(green) * 0.587 + f32::from(blue) * 0.114;
+    (sum + 5e-5) as i32 as f32
+}
+
+/// Grey, in as many equal planes as there are.
+#[must_use]
+pub fn grey() -> Change {
+    Change::rows(Grey)
+}
+
+/// More or less colourful: a blend with each pixel's grey.
+#[must_use]
+pub fn saturation(factor: f64) -> Change {
+    Change::rows(Saturation(factor))
+}
+
+/// More or less contrast: a blend with the mean of the greys.
+#[must_use]
+pub fn contrast(factor: f64) -> Change {
+    Change::image(Contrast(factor))
+}
+
+/// Grey leaves rows of one plane alone, and so does saturation.
+#[inline(always)]
+fn coloured(planes: Planes<'_>, out: &mut [u8], work: impl FnOnce(Planes<'_>, &mut [u8])) {
+    if out.len() == pitch_of(planes.width) {
+        out[..planes.width].copy_from_slice(planes.plane(0));
+    } else {
+        work(planes, out);
+    }
+}
+
+#[derive(Debug)]
+struct Grey;
+
+impl Recolour for Grey {
+    fn row(&self, planes: Planes<'_>, out: &mut [u8], level: Level) {
+        coloured(planes, out, |planes, out| {
+            vectorised(level, || {
+                each_block(planes, out, |before, after| {
+                    for lane in 0..LANES {
+                        after[0][lane] = grey_of([before[0][lane], before[1][lane], before[2][lane]]) as u8;
+                    }
+                    (after[1], after[2]) = (after[0], after[0]);
+                });
+            });
+        });
+    }
+}
+
+#[derive(Debug)]
+struct Saturation(f64);
+
+impl Recolour for Saturation {
+    fn row(&self, planes: Planes<'_>, out: &mut [u8], level: Level) {
+        let (factor, rest) = (self.0 as f32, f64::from((1.0 - self.0) as f32));
+        coloured(planes, out, |planes, out| {
+            vectorised(level, || {
+                each_block(planes, out, |before, after| {
+                    for lane in 0..LANES {
+                        let pixel = [before[0][lane], before[1][lane], before[2][lane]];
+                        let grey = f64::from(grey_of(pixel)) * rest;
+                        for channel in 0..3 {
+                            let own = f32::from(pixel[channel]) * factor;
+                            after[channel][lane] = byte((grey + f64::from(own)) as f32);
+                        }
+                    }
+                });
+            });
+        });
+    }
+}
+
+#[derive(Debug)]
+struct Contrast(f64);
+
+impl Whole for Contrast {
+    fn run(&self, canvas: &mut Canvas, _: &mut Canvas, level: Level) -> Result<(), Fault> {
+        let sum: u64 = (0..canvas.height()).map(|y| sum_of_greys(canvas.row(y), canvas.planes(), level)).sum();
+        let mean = sum as f32 / (canvas.width() * canvas.height()) as f32;
+        let (factor, rest) = (self.0 as f32, (1.0 - self.0) as f32);
+        let table = std::array::from_fn(|number| byte(fused(mean, rest, number as f32 * factor)));
+        replace(canvas, &[table]);
+        Ok(())
+    }
+}
+
+/// The sum of a row's greys.
+fn sum_of_greys(planes: Planes<'_>, channels: usize, level: Level) -> u64 {
+    vectorised(level, || {
+        if channels == 1 {
+            return planes.plane(0).iter().map(|&number| u64::from(number)).sum();
+        }
+        // A row has fewer pixels than would overflow 32 bits.
+        let colours = planes.plane(0).iter().zip(planes.plane(1)).zip(planes.plane(2));
+        let greys = colours.map(|((&red, &green), &blue)| grey_of([red, green, blue]) as u32);
+        u64::from(greys.sum::<u32>())
+    })
+}

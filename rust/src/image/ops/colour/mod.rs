@@ -1,0 +1,105 @@
+//! Changes of colours with their numbers fixed, each by torchvision's name of its function (`adjust_…`, or bare), and the ops that draw such numbers.
+//!
+//! ```text
+//! brightness(1.2).add(&mut chain);            // where it stands in an image's chain
+//! saturation(0.5).run(&mut canvas, …);        // on pixels that are held, as a `Whole`
+//! ```
+//!
+//! Numbers are those of torchvision v2 on uint8 tensors, on processors that fuse a multiplication and an addition (its `add(alpha=…)`): [`fused`] rounds as they do.
+//! All work on RGB and on grey (saturation and hue leave grey alone), none on alpha, indices or 16 bits.
+
+mod blocks;
+mod grey;
+mod histogram;
+mod hue;
+mod sharpness;
+mod tables;
+
+use std::sync::Arc;
+
+use super::super::canvas::Canvas;
+use super::super::chain::{Chain, Recolour, Whole};
+use super::super::fault::Fault;
+use super::super::simd::Level;
+use super::{Op, chance};
+use crate::core::keys::Rng;
+
+pub use grey::{contrast, grey, saturation};
+pub use histogram::{autocontrast, equalize};
+pub use hue::hue;
+pub use sharpness::sharpness;
+pub use tables::{brightness, invert, posterize, solarize};
+
+/// A change of colours.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// None.
+    Nothing,
+    /// Row by row, as they stream.
+    Rows(Arc<dyn Recolour>),
+    /// What depends on more than a pixel.
+    Image(Arc<dyn Whole>),
+}
+
+impl Change {
+    fn rows(colours: impl Recolour + 'static) -> Self {
+        Self::Rows(Arc::new(colours))
+    }
+
+    fn image(op: impl Whole + 'static) -> Self {
+        Self::Image(Arc::new(op))
+    }
+
+    /// Puts it at the end of a chain.
+    pub fn add(&self, chain: &mut Chain) {
+        match self {
+            Self::Nothing => {}
+            Self::Rows(colours) => chain.recolour(colours.clone()),
+            Self::Image(op) => chain.whole(op.clone()),
+        }
+    }
+}
+
+impl Whole for Change {
+    fn run(&self, canvas: &mut Canvas, spare: &mut Canvas, level: Level) -> Result<(), Fault> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Image(op) => op.run(canvas, spare, level),
+            Self::Rows(colours) => {
+                spare.reset_as(canvas)?;
+                (0..canvas.height()).for_each(|y| colours.row(canvas.row(y), spare.row_mut(y), level));
+                std::mem::swap(canvas, spare);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A change, with the given probability.
+#[derive(Clone, Debug)]
+pub struct RandomChange {
+    /// The probability.
+    pub p: f64,
+    /// The change.
+    pub change: Change,
+}
+
+impl Op for RandomChange {
+    fn apply(&self, chain: &mut Chain, rng: &mut Rng) {
+        if chance(self.p, chain, rng) {
+            self.change.add(chain);
+        }
+    }
+}
+
+/// a × b + c, rounded once, of a product that 53 bits hold: what a fused multiplication and addition gives.
+#[inline(always)]
+fn fused(a: f32, b: f32, c: f32) -> f32 {
+    (f64::from(a) * f64::from(b) + f64::from(c)) as f32
+}
+
+/// The number as a byte: bounded, and what is behind the point is cut off.
+#[inline(always)]
+fn byte(value: f32) -> u8 {
+    value as u8
+}
