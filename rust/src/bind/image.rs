@@ -152,7 +152,8 @@ impl ImageProgram {
     ) -> PyResult<Self> {
         let ops = ops_of(&ops)?;
         let mode = mode_named(&item::<String>(output, "mode")?)?;
-        let (format, is_strict) = (format(output, mode)?, item(output, "is_strict")?);
+        let last = mode_named(&item::<String>(output, "last_mode")?)?;
+        let (format, is_strict) = (format(output, last)?, item(output, "is_strict")?);
         let limits = limited(limits);
         Ok(Self(Program { ops, mode, is_strict, apply_exif, fast, allow_truncated, format, limits }))
     }

@@ -65,6 +65,11 @@ pub trait Whole: Debug + Send + Sync {
         before
     }
 
+    /// The mode that pixels of one have afterwards.
+    fn mode(&self, before: Mode) -> Mode {
+        before
+    }
+
     /// Does it, in `canvas`, with the given instructions; what `spare` holds before and afterwards means nothing.
     ///
     /// # Errors
@@ -104,6 +109,8 @@ pub struct Drawn {
 /// One pass over an image: crop, resize, window, flip, other colours, and a margin around; then what works on the whole result.
 #[derive(Clone, Debug)]
 pub struct Pass {
+    /// Of the pixels, until its last work on the whole result.
+    pub mode: Mode,
     /// The part of the image that is looked at; nothing outside of it has any influence.
     pub crop: Rect,
     /// The resize of the crop; None if the result is margin alone.
@@ -228,6 +235,7 @@ impl Chain {
             self.end_pass();
         }
         let size = op.size(self.size());
+        self.row.mode = op.mode(self.row.mode);
         self.passes.last_mut().expect("a pass has ended").whole.push(op);
         self.begin_again(size);
     }
@@ -325,7 +333,8 @@ impl Chain {
         });
         let colours = std::mem::take(&mut self.colours);
         let size = self.size();
-        self.passes.push(Pass { crop: self.crop, task, size, offset, fill: self.fill, colours, whole: Vec::new() });
+        let (mode, crop, fill) = (self.row.mode, self.crop, self.fill);
+        self.passes.push(Pass { mode, crop, task, size, offset, fill, colours, whole: Vec::new() });
         self.begin_again(size);
     }
 

@@ -311,20 +311,20 @@ impl Program {
         let mut passes = self.passes(size, key, sample)?;
         passes
             .iter()
-            .filter_map(|pass| pass.task)
-            .try_for_each(|task| self.limits.check_resize(&task, self.mode.bytes()))?;
+            .filter_map(|pass| Some((pass.task?, pass.mode)))
+            .try_for_each(|(task, mode)| self.limits.check_resize(&task, mode.bytes()))?;
         let last = passes.pop().expect("a chain has at least one pass");
         self.check_size(size, last.size)?;
         let (level, buffers) = (worker.level, &mut worker.buffers);
         let mut from_source = Some((jpeg, source));
         let (mut canvas, mut spare) = (std::mem::take(&mut buffers.canvas), std::mem::take(&mut buffers.spare));
         for pass in &passes {
-            spare.reset(pass.size, self.mode.bytes())?;
+            spare.reset(pass.size, pass.mode.bytes())?;
             let from = match from_source.take() {
                 Some((jpeg, source)) => From::Source(jpeg, source),
                 None => From::Canvas(&canvas),
             };
-            buffers.pass(self.mode, pass, from, &mut To::Canvas(&mut spare))?;
+            buffers.pass(pass, from, &mut To::Canvas(&mut spare))?;
             std::mem::swap(&mut canvas, &mut spare);
             pass.whole.iter().try_for_each(|op| op.run(&mut canvas, &mut spare, level))?;
         }
@@ -332,7 +332,7 @@ impl Program {
             Some((jpeg, source)) => From::Source(jpeg, source),
             None => From::Canvas(&canvas),
         };
-        buffers.pass(self.mode, &last, from, &mut To::Image(&mut worker.emitter, out))?;
+        buffers.pass(&last, from, &mut To::Image(&mut worker.emitter, out))?;
         [&mut canvas, &mut spare].into_iter().for_each(Canvas::shrink);
         (buffers.canvas, buffers.spare) = (canvas, spare);
         Ok(())
@@ -375,7 +375,7 @@ fn other_mode(data: &[u8], header: &Header, wanted: Mode) -> Fault {
 
 impl Buffers {
     /// One pass, from where its rows are to a whole image.
-    fn pass(&mut self, mode: Mode, pass: &Pass, from: From<'_, '_>, to: &mut To<'_>) -> Result<(), Fault> {
+    fn pass(&mut self, pass: &Pass, from: From<'_, '_>, to: &mut To<'_>) -> Result<(), Fault> {
         let Self {
             level,
             decoders,
@@ -390,6 +390,7 @@ impl Buffers {
             coloured,
             ..
         } = self;
+        let mode = pass.mode;
         let inside = pass.task.map_or((0, 0), |task| (task.window.width, task.window.height));
         let is_bordered = inside != pass.size;
         if is_bordered {

@@ -4,6 +4,7 @@
 use super::emit::Output;
 use super::kernels::{Avx2, has_avx2};
 use super::layout::Layout;
+use super::recompress::{self, Picture};
 use super::rows_avx2;
 use super::{DecodeOptions, Decoder, EntryPoints, Header, JpegError};
 
@@ -50,4 +51,16 @@ pub(super) fn ycc_to_rgb(planes: [&mut [u8]; 3]) {
     assert!(has_avx2());
     // SAFETY: the CPU has the features, as was just asserted.
     unsafe { rows_avx2::ycc_planes(planes) }
+}
+
+/// [`recompress::run`], compiled for AVX2.
+pub(super) fn recompress(picture: &mut Picture<'_>, quality: u8) {
+    assert!(has_avx2());
+    // SAFETY: the CPU has the features, as was just asserted.
+    unsafe { recompress_avx2(picture, quality) }
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn recompress_avx2(picture: &mut Picture<'_>, quality: u8) {
+    recompress::run::<Avx2>(picture, quality);
 }

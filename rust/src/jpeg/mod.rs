@@ -7,7 +7,7 @@
 //!
 //! The way of the data: `header` (`segments`, `frame`) → `decoder` → `scan`, `mcus` (`queue`) → `bits`, `huffman`, `block` (coefficients) → `idct`
 //! (samples in planes, whose places `layout` knows) → `emit` (`upsample`, `colour`: RGB rows for the caller's sink; `planar`:
-//! rows of the planes).
+//! rows of the planes). `recompress` gives pixels what a JPEG would have made of them: `forward` is the way there.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -18,6 +18,7 @@ mod decoder;
 mod emit;
 mod entry;
 mod error;
+mod forward;
 mod frame;
 mod header;
 mod huffman;
@@ -30,6 +31,7 @@ mod mcu_row_pairs;
 mod mcus;
 mod planar;
 mod queue;
+mod recompress;
 #[cfg(target_arch = "x86_64")]
 mod rows_avx2;
 mod scan;
@@ -44,6 +46,7 @@ pub use frame::{Colour, Component, Scan, Tables};
 pub use header::Header;
 pub use huffman::HuffmanSpec;
 pub use planar::{PlaneAxis, PlaneRow, ycc_to_rgb};
+pub use recompress::{Picture, recompress};
 
 /// How to decode.
 #[derive(Clone, Copy, Debug)]

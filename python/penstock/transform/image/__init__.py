@@ -1,10 +1,18 @@
 """Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
 
-`op` says what an op is; `decode`, `geometry`, `colour`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain of them into one native call, `device` says what of one a GPU can do, and
+`op` says what an op is; `decode`, `geometry`, `colour`, `jitter`, `quality`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain of them into one native call, `device` says what of one a GPU can do, and
 `family` is the door for the engine.
 """
 
-from penstock.transform.image.colour import RandomGrayscale, RandomInvert
+from penstock.transform.image.colour import (
+    Grayscale,
+    RandomAutocontrast,
+    RandomEqualize,
+    RandomGrayscale,
+    RandomInvert,
+    RandomPosterize,
+    RandomSolarize,
+)
 from penstock.transform.image.decode import Decode, loss_in_words
 from penstock.transform.image.geometry import (
     CenterCrop,
@@ -13,30 +21,44 @@ from penstock.transform.image.geometry import (
     RandomVerticalFlip,
     Resize,
 )
+from penstock.transform.image.jitter import ColorJitter, RandomChannelPermutation, RandomPhotometricDistort
 from penstock.transform.image.kernel import ImageKernel, as_first_is, fuse, gives_indices, image_size
 from penstock.transform.image.mix_up import MixUp
 from penstock.transform.image.nested import Compose, RandomApply, RandomChoice, RandomOrder
 from penstock.transform.image.numbers import IMAGENET, Normalize, Statistics, ToDtype, ToLayout
 from penstock.transform.image.op import ImageOp
+from penstock.transform.image.quality import JPEG, GaussianBlur, GaussianNoise, RandomAdjustSharpness
 from penstock.transform.image.view import From
 
 __all__ = [
     "IMAGENET",
+    "JPEG",
     "CenterCrop",
+    "ColorJitter",
     "Compose",
     "Decode",
     "From",
+    "GaussianBlur",
+    "GaussianNoise",
+    "Grayscale",
     "ImageKernel",
     "ImageOp",
     "MixUp",
     "Normalize",
+    "RandomAdjustSharpness",
     "RandomApply",
+    "RandomAutocontrast",
+    "RandomChannelPermutation",
     "RandomChoice",
+    "RandomEqualize",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
     "RandomOrder",
+    "RandomPhotometricDistort",
+    "RandomPosterize",
     "RandomResizedCrop",
+    "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",
     "Statistics",

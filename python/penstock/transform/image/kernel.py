@@ -259,7 +259,8 @@ def _program(chain: Chain, height: int, width: int, limits: Limits) -> ImageProg
     output = {
         "height": height,
         "width": width,
-        "mode": chain.mode,
+        "mode": chain.first_mode or chain.mode,
+        "last_mode": chain.mode,
         "is_strict": chain.is_strict,
         "layout": chain.layout,
     }

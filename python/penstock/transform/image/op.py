@@ -51,7 +51,7 @@ class Numbers:
 class Chain:
     """What ops have described so far.
 
-    mode: the pixels that ops work on. encoded: whether it begins with bytes of a file. geometry: the native ops on pixels, each with its number in the chain, which keys its
+    mode: the pixels that the next op works on. first_mode: those that the first one works on, where an op has changed them since. encoded: whether it begins with bytes of a file. geometry: the native ops on pixels, each with its number in the chain, which keys its
     random choices. by_size: the places in `geometry` of those that draw by the size of the image. decode: (apply_exif, fast, allow_truncated). fixes_size: whether all results have one size.
     """
 
@@ -65,6 +65,7 @@ class Chain:
     numbers: Numbers = field(default_factory=Numbers)
     layout: Literal["NCHW", "NHWC"] = "NCHW"
     fixes_size: bool = False
+    first_mode: str | None = None
 
     @property
     def channels(self) -> int:

@@ -17,6 +17,10 @@ mod nested;
 mod resize;
 mod table;
 
+pub use colour::{
+    ColorJitter, GaussianBlur, GaussianNoise, Grayscale, Jpeg, RandomChange, RandomChannelPermutation,
+    RandomPhotometricDistort,
+};
 pub use crop::{CenterCrop, RandomResizedCrop};
 pub use flip::{RandomHorizontalFlip, RandomVerticalFlip};
 pub use grayscale::RandomGrayscale;
@@ -37,6 +41,18 @@ const OPS: &[(&str, Make)] = &[
     ("RandomHorizontalFlip", |from| Ok(Arc::new(RandomHorizontalFlip { p: from.number("p")? }))),
     ("RandomVerticalFlip", |from| Ok(Arc::new(RandomVerticalFlip { p: from.number("p")? }))),
     ("RandomGrayscale", |from| Ok(Arc::new(RandomGrayscale { p: from.number("p")? }))),
+    ("Grayscale", |from| Ok(Arc::new(Grayscale { channels: from.number("num_output_channels")? as usize }))),
+    ("ColorJitter", |from| Ok(Arc::new(ColorJitter::new(from)?))),
+    ("RandomPhotometricDistort", |from| Ok(Arc::new(RandomPhotometricDistort::new(from)?))),
+    ("RandomChannelPermutation", |_| Ok(Arc::new(RandomChannelPermutation))),
+    ("RandomAutocontrast", |from| Ok(Arc::new(RandomChange::new(from, colour::autocontrast())?))),
+    ("RandomEqualize", |from| Ok(Arc::new(RandomChange::new(from, colour::equalize())?))),
+    ("RandomAdjustSharpness", |from| {
+        Ok(Arc::new(RandomChange::new(from, colour::sharpness(from.number("sharpness_factor")?))?))
+    }),
+    ("GaussianBlur", |from| Ok(Arc::new(GaussianBlur::new(from)?))),
+    ("GaussianNoise", |from| Ok(Arc::new(GaussianNoise::new(from)?))),
+    ("JPEG", |from| Ok(Arc::new(Jpeg::new(from)?))),
     ("RandomTable", |from| Ok(Arc::new(RandomTable::new(from)?))),
     ("Compose", |from| Ok(Arc::new(Compose::new(from)?))),
     ("RandomApply", |from| Ok(Arc::new(RandomApply::new(from)?))),

@@ -1,14 +1,17 @@
 //! Blends with grey: every pixel's own (saturation), or the mean of all (contrast).
 
 use super::super::super::canvas::Canvas;
-use super::super::super::chain::{Recolour, Whole};
+use super::super::super::chain::{Chain, Recolour, Whole};
 use super::super::super::fault::Fault;
+use super::super::super::mode::Mode;
 use super::super::super::resample::{Planes, pitch_of};
 use super::super::super::simd::Level;
 use super::super::super::vectorised::vectorised;
+use super::super::Op;
 use super::blocks::{LANES, each_block};
 use super::histogram::replace;
 use super::{Change, byte, fused};
+use crate::core::keys::Rng;
 
 /// The grey of a pixel, 0.2989 red + 0.587 green + 0.114 blue without what is behind the point: white becomes 254, since the weights are not quite 1.
 ///
@@ -113,4 +116,44 @@ fn sum_of_greys(planes: Planes<'_>, channels: usize, level: Level) -> u64 {
         let greys = colours.map(|((&red, &green), &blue)| grey_of([red, green, blue]) as u32);
         u64::from(greys.sum::<u32>())
     })
+}
+
+/// Grey, in one plane or in three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grayscale {
+    /// Planes of the result.
+    pub channels: usize,
+}
+
+impl Op for Grayscale {
+    fn apply(&self, chain: &mut Chain, _: &mut Rng) {
+        let before = chain.row().mode;
+        let after = if self.channels == 1 { Mode::L } else { Mode::Rgb };
+        if before == Mode::Rgb {
+            grey().add(chain);
+        }
+        if before != after {
+            Change::image(Repeated(after)).add(chain);
+        }
+    }
+}
+
+/// The first plane, as often as a mode has planes.
+#[derive(Debug)]
+struct Repeated(Mode);
+
+impl Whole for Repeated {
+    fn mode(&self, _: Mode) -> Mode {
+        self.0
+    }
+
+    fn run(&self, canvas: &mut Canvas, spare: &mut Canvas, _: Level) -> Result<(), Fault> {
+        spare.reset(canvas.size(), self.0.bytes())?;
+        for y in 0..canvas.height() {
+            let from = &canvas.row(y).bytes[..canvas.pitch()];
+            spare.row_mut(y).chunks_exact_mut(from.len()).for_each(|plane| plane.copy_from_slice(from));
+        }
+        std::mem::swap(canvas, spare);
+        Ok(())
+    }
 }

@@ -9,9 +9,14 @@
 //! All work on RGB and on grey (saturation and hue leave grey alone), none on alpha, indices or 16 bits.
 
 mod blocks;
+mod blur;
+mod channels;
 mod grey;
 mod histogram;
 mod hue;
+mod jitter;
+mod jpeg;
+mod noise;
 mod sharpness;
 mod tables;
 
@@ -21,12 +26,17 @@ use super::super::canvas::Canvas;
 use super::super::chain::{Chain, Recolour, Whole};
 use super::super::fault::Fault;
 use super::super::simd::Level;
-use super::{Op, chance};
+use super::{Arguments, Op, chance};
 use crate::core::keys::Rng;
 
-pub use grey::{contrast, grey, saturation};
+pub use blur::{GaussianBlur, blur};
+pub use channels::shuffled;
+pub use grey::{Grayscale, contrast, grey, saturation};
 pub use histogram::{autocontrast, equalize};
 pub use hue::hue;
+pub use jitter::{ColorJitter, RandomChannelPermutation, RandomPhotometricDistort};
+pub use jpeg::{Jpeg, jpeg};
+pub use noise::GaussianNoise;
 pub use sharpness::sharpness;
 pub use tables::{brightness, invert, posterize, solarize};
 
@@ -82,6 +92,12 @@ pub struct RandomChange {
     pub p: f64,
     /// The change.
     pub change: Change,
+}
+
+impl RandomChange {
+    pub(super) fn new(from: &Arguments, change: Change) -> Result<Self, String> {
+        Ok(Self { p: from.number("p")?, change })
+    }
 }
 
 impl Op for RandomChange {

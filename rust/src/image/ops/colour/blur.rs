@@ -1,0 +1,172 @@
+//! A Gaussian blur: columns first, then rows, in float32.
+
+use super::super::super::canvas::Canvas;
+use super::super::super::chain::{Chain, Whole};
+use super::super::super::fault::Fault;
+use super::super::super::simd::Level;
+use super::super::super::vectorised::vectorised;
+use super::super::{Arguments, Op};
+use super::Change;
+use crate::core::keys::Rng;
+
+/// Numbers that are computed together.
+const LANES: usize = 32;
+/// Weights below it change nothing that 8 bits hold.
+const LEAST_WEIGHT: f64 = 1e-7;
+
+/// A blur of random strength.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GaussianBlur {
+    /// Columns and rows of the kernel, both odd.
+    pub size: (u32, u32),
+    /// Range of the deviation, in pixels.
+    pub sigma: (f64, f64),
+}
+
+impl GaussianBlur {
+    pub(in crate::image::ops) fn new(from: &Arguments) -> Result<Self, String> {
+        let (columns, rows) = from.pair("kernel_size")?;
+        Ok(Self { size: (columns as u32, rows as u32), sigma: from.pair("sigma")? })
+    }
+}
+
+impl Op for GaussianBlur {
+    fn apply(&self, chain: &mut Chain, rng: &mut Rng) {
+        let sigma = rng.uniform_in(self.sigma.0, self.sigma.1);
+        chain.drew("sigma", sigma);
+        blur(self.size, sigma).add(chain);
+    }
+}
+
+/// Each pixel the weighted mean of those around it, which are mirrored at the edges; every plane by itself.
+#[must_use]
+pub fn blur(size: (u32, u32), sigma: f64) -> Change {
+    Change::image(Blur { columns: weights(size.0, sigma), rows: weights(size.1, sigma) })
+}
+
+/// The weights of the middle, and of each step away from it.
+fn weights(size: u32, sigma: f64) -> Vec<f32> {
+    let weight = |step: u32| (-0.5 * (f64::from(step) / sigma).powi(2)).exp();
+    let half: Vec<f64> = (0..=size / 2).map(weight).collect();
+    let sum = 2.0 * half.iter().sum::<f64>() - half[0];
+    half.iter()
+        .map(|weight| weight / sum)
+        .take_while(|&weight| weight > LEAST_WEIGHT)
+        .map(|weight| weight as f32)
+        .collect()
+}
+
+#[derive(Debug)]
+struct Blur {
+    columns: Vec<f32>,
+    rows: Vec<f32>,
+}
+
+impl Whole for Blur {
+    fn run(&self, canvas: &mut Canvas, spare: &mut Canvas, level: Level) -> Result<(), Fault> {
+        spare.reset_as(canvas)?;
+        let (width, height, planes, pitch) = (canvas.width(), canvas.height(), canvas.planes(), canvas.pitch());
+        let reach = self.columns.len() - 1;
+        let mut sums = vec![0.0; pitch + 2 * reach];
+        let mut around = Vec::new();
+        for y in 0..height {
+            for plane in 0..planes {
+                let row = |y: usize| &canvas.bytes()[(y * planes + plane) * pitch..][..pitch];
+                around.clear();
+                around.extend((1..self.rows.len()).map(|step| {
+                    let step = step as isize;
+                    (row(mirrored(y as isize - step, height)), row(mirrored(y as isize + step, height)))
+                }));
+                let out = &mut spare.row_mut(y)[plane * pitch..][..pitch];
+                vectorised(level, || {
+                    down(row(y), &around, &self.rows, &mut sums[reach..][..pitch]);
+                    mirror(&mut sums, reach, width);
+                    across(&sums, &self.columns, out);
+                });
+            }
+        }
+        std::mem::swap(canvas, spare);
+        Ok(())
+    }
+}
+
+/// The place inside of `0..count` that a place beyond an end is mirrored to, the end itself standing once.
+fn mirrored(place: isize, count: usize) -> usize {
+    let period = 2 * (count as isize - 1);
+    if period == 0 {
+        return 0;
+    }
+    let place = place.rem_euclid(period);
+    (if place < count as isize { place } else { period - place }) as usize
+}
+
+/// The weighted sums of a row and of those around it, by pairs at the same distance.
+#[inline(always)]
+fn down(row: &[u8], around: &[(&[u8], &[u8])], weights: &[f32], sums: &mut [f32]) {
+    for (first, sums) in sums.chunks_exact_mut(LANES).enumerate().map(|(block, sums)| (block * LANES, sums)) {
+        let mut sum = [0.0; LANES];
+        for (sum, &number) in sum.iter_mut().zip(&row[first..][..LANES]) {
+            *sum = f32::from(number) * weights[0];
+        }
+        for (&weight, (above, below)) in weights[1..].iter().zip(around) {
+            let (above, below) = (&above[first..][..LANES], &below[first..][..LANES]);
+            for ((sum, &above), &below) in sum.iter_mut().zip(above).zip(below) {
+                *sum += f32::from(u16::from(above) + u16::from(below)) * weight;
+            }
+        }
+        sums.copy_from_slice(&sum);
+    }
+}
+
+/// Mirrors the numbers on both sides of a row that begins at `reach`.
+#[inline(always)]
+fn mirror(sums: &mut [f32], reach: usize, width: usize) {
+    for step in 1..=reach {
+        sums[reach - step] = sums[reach + mirrored(-(step as isize), width)];
+        sums[reach + width - 1 + step] = sums[reach + mirrored((width - 1 + step) as isize, width)];
+    }
+}
+
+/// The weighted sums along a row, rounded.
+#[inline(always)]
+fn across(sums: &[f32], weights: &[f32], out: &mut [u8]) {
+    let reach = weights.len() - 1;
+    for (first, out) in out.chunks_exact_mut(LANES).enumerate().map(|(block, out)| (block * LANES, out)) {
+        let mut sum = [0.0; LANES];
+        for (sum, &number) in sum.iter_mut().zip(&sums[first + reach..][..LANES]) {
+            *sum = number * weights[0];
+        }
+        for (step, &weight) in weights.iter().enumerate().skip(1) {
+            let (left, right) = (&sums[first + reach - step..][..LANES], &sums[first + reach + step..][..LANES]);
+            for ((sum, &left), &right) in sum.iter_mut().zip(left).zip(right) {
+                *sum += (left + right) * weight;
+            }
+        }
+        for (out, sum) in out.iter_mut().zip(sum) {
+            *out = rounded(sum);
+        }
+    }
+}
+
+/// To the nearest whole number, halves to the even one: the lowest bits of a float of that size are the whole number.
+#[inline(always)]
+fn rounded(value: f32) -> u8 {
+    (value + 12_582_912.0).to_bits() as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_beyond_the_ends_are_mirrored_as_often_as_it_takes() {
+        let places = |count: usize| (-4..7).map(|place| mirrored(place, count)).collect::<Vec<_>>();
+        assert_eq!(places(3), [0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2]);
+        assert_eq!(places(1), [0; 11]);
+    }
+
+    #[test]
+    fn halves_become_even() {
+        assert_eq!([0.5, 1.5, 2.5, 254.5, 0.49, 255.0].map(rounded), [0, 2, 2, 254, 0, 255]);
+    }
+}
