@@ -232,7 +232,7 @@ fn weighed([red, green, blue]: [&[u8]; 3], weights: [i32; 3], bias: i32, out: &m
 fn halve([above, below]: [&[u8]; 2], out: &mut [u8]) {
     let (above, below) = (above.as_chunks::<4>().0, below.as_chunks::<4>().0);
     for ((out, above), below) in out.as_chunks_mut::<2>().0.iter_mut().zip(above).zip(below) {
-        let sum = |at: usize| [above[at], above[at + 1], below[at], below[at + 1]].map(u16::from).iter().sum::<u16>();
-        *out = [((sum(0) + 1) >> 2) as u8, ((sum(2) + 2) >> 2) as u8];
+        let sums: [u16; 4] = std::array::from_fn(|at| u16::from(above[at]) + u16::from(below[at]));
+        *out = [((sums[0] + sums[1] + 1) >> 2) as u8, ((sums[2] + sums[3] + 2) >> 2) as u8];
     }
 }

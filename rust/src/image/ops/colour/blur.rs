@@ -9,8 +9,6 @@ use super::super::{Arguments, Op};
 use super::Change;
 use crate::core::keys::Rng;
 
-/// Numbers that are computed together.
-const LANES: usize = 32;
 /// Weights below it change nothing that 8 bits hold.
 const LEAST_WEIGHT: f64 = 1e-7;
 
@@ -65,25 +63,22 @@ struct Blur {
 impl Whole for Blur {
     fn run(&self, canvas: &mut Canvas, spare: &mut Canvas, level: Level) -> Result<(), Fault> {
         spare.reset_as(canvas)?;
-        let (width, height, planes, pitch) = (canvas.width(), canvas.height(), canvas.planes(), canvas.pitch());
+        let (width, height, planes) = (canvas.width(), canvas.height(), canvas.planes());
         let reach = self.columns.len() - 1;
-        let mut sums = vec![0.0; pitch + 2 * reach];
-        let mut around = Vec::new();
-        for y in 0..height {
-            for plane in 0..planes {
-                let row = |y: usize| &canvas.bytes()[(y * planes + plane) * pitch..][..pitch];
-                around.clear();
-                around.extend((1..self.rows.len()).map(|step| {
-                    let step = step as isize;
-                    (row(mirrored(y as isize - step, height)), row(mirrored(y as isize + step, height)))
-                }));
-                let out = &mut spare.row_mut(y)[plane * pitch..][..pitch];
-                vectorised(level, || {
-                    down(row(y), &around, &self.rows, &mut sums[reach..][..pitch]);
-                    mirror(&mut sums, reach, width);
-                    across(&sums, &self.columns, out);
-                });
+        let (mut sums, mut row) = (vec![0.0; width + 2 * reach], vec![0.0; width]);
+        for (y, plane) in (0..height).flat_map(|y| (0..planes).map(move |plane| (y, plane))) {
+            let inner = &mut sums[reach..][..width];
+            vectorised!(level, begin(canvas.plane(y, plane), self.rows[0], inner));
+            for (step, &weight) in (1..).zip(&self.rows[1..]) {
+                let at = |y: isize| canvas.plane(mirrored(y, height), plane);
+                vectorised!(level, add_bytes(at(y as isize - step), at(y as isize + step), weight, inner));
             }
+            mirror(&mut sums, reach, width);
+            vectorised!(level, begin_again(&sums[reach..], self.columns[0], &mut row));
+            for (step, &weight) in (1..).zip(&self.columns[1..]) {
+                vectorised!(level, add(&sums[reach - step..], &sums[reach + step..], weight, &mut row));
+            }
+            vectorised!(level, store(&row, spare.plane_mut(y, plane)));
         }
         std::mem::swap(canvas, spare);
         Ok(())
@@ -100,26 +95,20 @@ fn mirrored(place: isize, count: usize) -> usize {
     (if place < count as isize { place } else { period - place }) as usize
 }
 
-/// The weighted sums of a row and of those around it, by pairs at the same distance.
 #[inline(always)]
-fn down(row: &[u8], around: &[(&[u8], &[u8])], weights: &[f32], sums: &mut [f32]) {
-    for (first, sums) in sums.chunks_exact_mut(LANES).enumerate().map(|(block, sums)| (block * LANES, sums)) {
-        let mut sum = [0.0; LANES];
-        for (sum, &number) in sum.iter_mut().zip(&row[first..][..LANES]) {
-            *sum = f32::from(number) * weights[0];
-        }
-        for (&weight, (above, below)) in weights[1..].iter().zip(around) {
-            let (above, below) = (&above[first..][..LANES], &below[first..][..LANES]);
-            for ((sum, &above), &below) in sum.iter_mut().zip(above).zip(below) {
-                *sum += f32::from(u16::from(above) + u16::from(below)) * weight;
-            }
-        }
-        sums.copy_from_slice(&sum);
+fn begin(row: &[u8], weight: f32, sums: &mut [f32]) {
+    sums.iter_mut().zip(row).for_each(|(sum, &number)| *sum = f32::from(number) * weight);
+}
+
+/// Adds two rows at the same distance.
+#[inline(always)]
+fn add_bytes(above: &[u8], below: &[u8], weight: f32, sums: &mut [f32]) {
+    for ((sum, &above), &below) in sums.iter_mut().zip(above).zip(below) {
+        *sum += f32::from(u16::from(above) + u16::from(below)) * weight;
     }
 }
 
 /// Mirrors the numbers on both sides of a row that begins at `reach`.
-#[inline(always)]
 fn mirror(sums: &mut [f32], reach: usize, width: usize) {
     for step in 1..=reach {
         sums[reach - step] = sums[reach + mirrored(-(step as isize), width)];
@@ -127,25 +116,21 @@ fn mirror(sums: &mut [f32], reach: usize, width: usize) {
     }
 }
 
-/// The weighted sums along a row, rounded.
 #[inline(always)]
-fn across(sums: &[f32], weights: &[f32], out: &mut [u8]) {
-    let reach = weights.len() - 1;
-    for (first, out) in out.chunks_exact_mut(LANES).enumerate().map(|(block, out)| (block * LANES, out)) {
-        let mut sum = [0.0; LANES];
-        for (sum, &number) in sum.iter_mut().zip(&sums[first + reach..][..LANES]) {
-            *sum = number * weights[0];
-        }
-        for (step, &weight) in weights.iter().enumerate().skip(1) {
-            let (left, right) = (&sums[first + reach - step..][..LANES], &sums[first + reach + step..][..LANES]);
-            for ((sum, &left), &right) in sum.iter_mut().zip(left).zip(right) {
-                *sum += (left + right) * weight;
-            }
-        }
-        for (out, sum) in out.iter_mut().zip(sum) {
-            *out = rounded(sum);
-        }
+fn begin_again(sums: &[f32], weight: f32, row: &mut [f32]) {
+    row.iter_mut().zip(sums).for_each(|(to, &sum)| *to = sum * weight);
+}
+
+#[inline(always)]
+fn add(left: &[f32], right: &[f32], weight: f32, row: &mut [f32]) {
+    for ((to, &left), &right) in row.iter_mut().zip(left).zip(right) {
+        *to += (left + right) * weight;
     }
+}
+
+#[inline(always)]
+fn store(row: &[f32], out: &mut [u8]) {
+    out.iter_mut().zip(row).for_each(|(out, &number)| *out = rounded(number));
 }
 
 /// To the nearest whole number, halves to the even one: the lowest bits of a float of that size are the whole number.

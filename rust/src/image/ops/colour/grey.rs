@@ -4,13 +4,12 @@ use super::super::super::canvas::Canvas;
 use super::super::super::chain::{Chain, Recolour, Whole};
 use super::super::super::fault::Fault;
 use super::super::super::mode::Mode;
-use super::super::super::resample::{Planes, pitch_of};
+use super::super::super::resample::Planes;
 use super::super::super::simd::Level;
 use super::super::super::vectorised::vectorised;
 use super::super::Op;
-use super::blocks::{LANES, each_block};
 use super::histogram::replace;
-use super::{Change, byte, fused};
+use super::{Change, byte, coloured, fused};
 use crate::core::keys::Rng;
 
 /// The grey of a pixel, 0.2989 red + 0.587 green + 0.114 blue without what is behind the point: white becomes 254, since the weights are not quite 1.
@@ -40,31 +39,23 @@ pub fn contrast(factor: f64) -> Change {
     Change::image(Contrast(factor))
 }
 
-/// Grey leaves rows of one plane alone, and so does saturation.
-#[inline(always)]
-fn coloured(planes: Planes<'_>, out: &mut [u8], work: impl FnOnce(Planes<'_>, &mut [u8])) {
-    if out.len() == pitch_of(planes.width) {
-        out[..planes.width].copy_from_slice(planes.plane(0));
-    } else {
-        work(planes, out);
-    }
-}
-
 #[derive(Debug)]
 struct Grey;
 
 impl Recolour for Grey {
     fn row(&self, planes: Planes<'_>, out: &mut [u8], level: Level) {
-        coloured(planes, out, |planes, out| {
-            vectorised(level, || {
-                each_block(planes, out, |before, after| {
-                    for lane in 0..LANES {
-                        after[0][lane] = grey_of([before[0][lane], before[1][lane], before[2][lane]]) as u8;
-                    }
-                    (after[1], after[2]) = (after[0], after[0]);
-                });
-            });
+        coloured(planes, out, |[red, green, blue], [first, second, third]| {
+            vectorised!(level, greys(red, green, blue, first));
+            second.copy_from_slice(first);
+            third.copy_from_slice(first);
         });
+    }
+}
+
+#[inline(always)]
+fn greys(red: &[u8], green: &[u8], blue: &[u8], out: &mut [u8]) {
+    for (((&red, &green), &blue), out) in red.iter().zip(green).zip(blue).zip(out) {
+        *out = grey_of([red, green, blue]) as u8;
     }
 }
 
@@ -73,21 +64,31 @@ struct Saturation(f64);
 
 impl Recolour for Saturation {
     fn row(&self, planes: Planes<'_>, out: &mut [u8], level: Level) {
-        let (factor, rest) = (self.0 as f32, f64::from((1.0 - self.0) as f32));
-        coloured(planes, out, |planes, out| {
-            vectorised(level, || {
-                each_block(planes, out, |before, after| {
-                    for lane in 0..LANES {
-                        let pixel = [before[0][lane], before[1][lane], before[2][lane]];
-                        let grey = f64::from(grey_of(pixel)) * rest;
-                        for channel in 0..3 {
-                            let own = f32::from(pixel[channel]) * factor;
-                            after[channel][lane] = byte((grey + f64::from(own)) as f32);
-                        }
-                    }
-                });
-            });
+        let shares = (self.0 as f32, f64::from((1.0 - self.0) as f32));
+        coloured(planes, out, |[red, green, blue], [to_red, to_green, to_blue]| {
+            vectorised!(level, blend(red, green, blue, to_red, to_green, to_blue, shares));
         });
+    }
+}
+
+/// The shares of each number and of its pixel's grey; see [`fused`](super::fused).
+#[inline(always)]
+fn blend(
+    red: &[u8],
+    green: &[u8],
+    blue: &[u8],
+    to_red: &mut [u8],
+    to_green: &mut [u8],
+    to_blue: &mut [u8],
+    (own, rest): (f32, f64),
+) {
+    let before = red.iter().zip(green).zip(blue);
+    let after = to_red.iter_mut().zip(to_green).zip(to_blue);
+    for (((&red, &green), &blue), ((to_red, to_green), to_blue)) in before.zip(after) {
+        let grey = f64::from(grey_of([red, green, blue])) * rest;
+        *to_red = byte((f64::from(f32::from(red) * own) + grey) as f32);
+        *to_green = byte((f64::from(f32::from(green) * own) + grey) as f32);
+        *to_blue = byte((f64::from(f32::from(blue) * own) + grey) as f32);
     }
 }
 
@@ -107,15 +108,17 @@ impl Whole for Contrast {
 
 /// The sum of a row's greys.
 fn sum_of_greys(planes: Planes<'_>, channels: usize, level: Level) -> u64 {
-    vectorised(level, || {
-        if channels == 1 {
-            return planes.plane(0).iter().map(|&number| u64::from(number)).sum();
-        }
-        // A row has fewer pixels than would overflow 32 bits.
-        let colours = planes.plane(0).iter().zip(planes.plane(1)).zip(planes.plane(2));
-        let greys = colours.map(|((&red, &green), &blue)| grey_of([red, green, blue]) as u32);
-        u64::from(greys.sum::<u32>())
-    })
+    if channels == 1 {
+        return planes.plane(0).iter().map(|&number| u64::from(number)).sum();
+    }
+    let colours = [planes.plane(0), planes.plane(1), planes.plane(2)];
+    // A row has fewer pixels than would overflow 32 bits.
+    u64::from(vectorised!(level, sum_of(colours)))
+}
+
+#[inline(always)]
+fn sum_of([red, green, blue]: [&[u8]; 3]) -> u32 {
+    red.iter().zip(green).zip(blue).map(|((&red, &green), &blue)| grey_of([red, green, blue]) as u32).sum()
 }
 
 /// Grey, in one plane or in three.

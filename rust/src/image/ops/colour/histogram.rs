@@ -37,7 +37,7 @@ impl Whole for Autocontrast {
         let planes = canvas.planes();
         for (index, plane) in canvas.each_plane().enumerate() {
             let (least, most) = &mut ends[index % planes];
-            vectorised(level, || {
+            vectorised!(level, {
                 *least = plane.iter().fold(*least, |least, &number| least.min(number));
                 *most = plane.iter().fold(*most, |most, &number| most.max(number));
             });

@@ -1,11 +1,10 @@
 //! Turning the hue.
 
 use super::super::super::chain::Recolour;
-use super::super::super::resample::{Planes, pitch_of};
+use super::super::super::resample::Planes;
 use super::super::super::simd::Level;
 use super::super::super::vectorised::vectorised;
-use super::blocks::{LANES, each_block};
-use super::{Change, byte};
+use super::{Change, byte, coloured};
 
 /// The hue turned by a part of the circle, through HSV in float32, by Pillow's formula.
 #[must_use]
@@ -18,75 +17,75 @@ struct Hue(f32);
 
 impl Recolour for Hue {
     fn row(&self, planes: Planes<'_>, out: &mut [u8], level: Level) {
-        if out.len() == pitch_of(planes.width) {
-            out[..planes.width].copy_from_slice(planes.plane(0)); // grey has none
-            return;
-        }
-        let by = self.0;
-        vectorised(level, || {
-            each_block(planes, out, |before, after| {
-                for lane in 0..LANES {
-                    let pixel = [before[0][lane], before[1][lane], before[2][lane]];
-                    let [red, green, blue] = turned(pixel.map(|number| f32::from(number) * (1.0 / 255.0)), by);
-                    (after[0][lane], after[1][lane], after[2][lane]) = (red, green, blue);
-                }
-            });
+        coloured(planes, out, |[red, green, blue], [to_red, to_green, to_blue]| {
+            vectorised!(level, turn(red, green, blue, to_red, to_green, to_blue, self.0));
         });
     }
 }
 
 #[inline(always)]
-fn turned([red, green, blue]: [f32; 3], by: f32) -> [u8; 3] {
-    let most = if red > green { red } else { green };
-    let most = if most > blue { most } else { blue };
-    let least = if red < green { red } else { green };
-    let least = if least < blue { least } else { blue };
+fn turn(red: &[u8], green: &[u8], blue: &[u8], to_red: &mut [u8], to_green: &mut [u8], to_blue: &mut [u8], by: f32) {
+    let before = red.iter().zip(green).zip(blue);
+    let after = to_red.iter_mut().zip(to_green).zip(to_blue);
+    for (((&red, &green), &blue), ((to_red, to_green), to_blue)) in before.zip(after) {
+        let (hue, saturation, value) = hsv(share(red), share(green), share(blue));
+        let turned = hue + by;
+        let turned = if turned >= 1.0 { turned - 1.0 } else { turned };
+        let turned = if turned < 0.0 { turned + 1.0 } else { turned };
+        (*to_red, *to_green, *to_blue) = rgb(turned, saturation, value);
+    }
+}
+
+#[inline(always)]
+fn share(number: u8) -> f32 {
+    f32::from(number) * (1.0 / 255.0)
+}
+
+/// Hue, saturation and value.
+#[inline(always)]
+fn hsv(red: f32, green: f32, blue: f32) -> (f32, f32, f32) {
+    let (most, least) = (larger(larger(red, green), blue), smaller(smaller(red, green), blue));
     let (range, is_grey) = (most - least, most == least);
     let saturation = range / if is_grey { 1.0 } else { most };
     let unit = if is_grey { 1.0 } else { range };
     let (r, g, b) = ((most - red) / unit, (most - green) / unit, (most - blue) / unit);
-    let sixths = if most == red {
-        b - g
-    } else if most == green {
-        (r + 2.0) - b
-    } else {
-        (g + 4.0) - r
-    };
-    let hue = fraction(sixths * (1.0 / 6.0) + 1.0) + by;
-    let hue = if hue >= 1.0 { hue - 1.0 } else { hue };
-    let hue = if hue < 0.0 { hue + 1.0 } else { hue };
-    back(hue, saturation, most)
+    let sixths = if most == green { (r + 2.0) - b } else { (g + 4.0) - r };
+    let sixths = if most == red { b - g } else { sixths };
+    let hue = sixths * (1.0 / 6.0) + 1.0;
+    (hue - hue as i32 as f32, saturation, most)
 }
 
-/// Hue, saturation and value to red, green and blue.
 #[inline(always)]
-fn back(hue: f32, saturation: f32, value: f32) -> [u8; 3] {
+fn rgb(hue: f32, saturation: f32, value: f32) -> (u8, u8, u8) {
     let six = hue * 6.0;
     let sector = six as i32;
     let part = six - sector as f32;
     let sector = if sector == 6 { 0 } else { sector };
     let product = saturation * part;
-    let down = unit((1.0 - product) * value);
-    let up = unit((product + (1.0 - saturation)) * value);
-    let low = unit((1.0 - saturation) * value);
-    // Red falls in sector 1 and rises in 4; green is two sectors later, and blue four.
-    let of = |full: [i32; 2], falls: i32, rises: i32| {
-        let number = if sector == falls { down } else { low };
-        let number = if sector == rises { up } else { number };
-        let number = if sector == full[0] || sector == full[1] { value } else { number };
-        byte(number * 255.999)
-    };
-    [of([0, 5], 1, 4), of([1, 2], 3, 0), of([3, 4], 5, 2)]
+    let down = smaller(larger((1.0 - product) * value, 0.0), 1.0);
+    let up = smaller(larger((product + (1.0 - saturation)) * value, 0.0), 1.0);
+    let low = smaller(larger((1.0 - saturation) * value, 0.0), 1.0);
+    // Red is full in sectors 0 and 5, falls in 1 and rises in 4; green is two sectors later, and blue four.
+    let red = of(sector, value, down, up, low);
+    let green = of(if sector < 2 { sector + 4 } else { sector - 2 }, value, down, up, low);
+    let blue = of(if sector < 4 { sector + 2 } else { sector - 4 }, value, down, up, low);
+    (byte(red * 255.999), byte(green * 255.999), byte(blue * 255.999))
+}
+
+/// A colour's number where red's sector is that one.
+#[inline(always)]
+fn of(sector: i32, full: f32, down: f32, up: f32, low: f32) -> f32 {
+    let number = if sector == 1 { down } else { full };
+    let number = if sector == 4 { up } else { number };
+    if sector == 2 || sector == 3 { low } else { number }
 }
 
 #[inline(always)]
-fn unit(value: f32) -> f32 {
-    let value = if value > 0.0 { value } else { 0.0 };
-    if value < 1.0 { value } else { 1.0 }
+fn larger(a: f32, b: f32) -> f32 {
+    if a > b { a } else { b }
 }
 
-/// What is behind the point of a number from 0 on.
 #[inline(always)]
-fn fraction(value: f32) -> f32 {
-    value - value as i32 as f32
+fn smaller(a: f32, b: f32) -> f32 {
+    if a < b { a } else { b }
 }

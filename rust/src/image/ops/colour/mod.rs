@@ -8,7 +8,6 @@
 //! Numbers are those of torchvision v2 on uint8 tensors, on processors that fuse a multiplication and an addition (its `add(alpha=…)`): [`fused`] rounds as they do.
 //! All work on RGB and on grey (saturation and hue leave grey alone), none on alpha, indices or 16 bits.
 
-mod blocks;
 mod blur;
 mod channels;
 mod grey;
@@ -25,6 +24,7 @@ use std::sync::Arc;
 use super::super::canvas::Canvas;
 use super::super::chain::{Chain, Recolour, Whole};
 use super::super::fault::Fault;
+use super::super::resample::{Planes, pitch_of};
 use super::super::simd::Level;
 use super::{Arguments, Op, chance};
 use crate::core::keys::Rng;
@@ -106,6 +106,20 @@ impl Op for RandomChange {
             self.change.add(chain);
         }
     }
+}
+
+/// Does the work on a row's red, green and blue and what becomes of them; grey stays.
+#[inline(always)]
+fn coloured(planes: Planes<'_>, out: &mut [u8], work: impl FnOnce([&[u8]; 3], [&mut [u8]; 3])) {
+    let (width, pitch) = (planes.width, pitch_of(planes.width));
+    if out.len() == pitch {
+        out[..width].copy_from_slice(planes.plane(0));
+        return;
+    }
+    let (red, others) = out.split_at_mut(pitch);
+    let (green, blue) = others.split_at_mut(pitch);
+    let colours = [planes.plane(0), planes.plane(1), planes.plane(2)];
+    work(colours, [&mut red[..width], &mut green[..width], &mut blue[..width]]);
 }
 
 /// a × b + c, rounded once, of a product that 53 bits hold: what a fused multiplication and addition gives.

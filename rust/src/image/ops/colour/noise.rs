@@ -19,7 +19,7 @@ const CHOICE: u32 = 23;
 /// To every number a number of its own.
 #[derive(Clone, Debug)]
 pub struct GaussianNoise {
-    slots: Arc<[Slot]>,
+    slots: Arc<[Slot; SLOTS]>,
     clip: bool,
 }
 
@@ -34,7 +34,7 @@ impl GaussianNoise {
     /// Noise of that mean and deviation, of numbers from 0 to 1; results beyond are bounded, or wrap around without `clip`.
     #[must_use]
     pub fn of(mean: f64, sigma: f64, clip: bool) -> Self {
-        Self { slots: slots(&probabilities(mean * 255.0, sigma * 255.0, clip)).into(), clip }
+        Self { slots: Arc::new(slots(&probabilities(mean * 255.0, sigma * 255.0, clip))), clip }
     }
 
     pub(in crate::image::ops) fn new(from: &Arguments) -> Result<Self, String> {
@@ -56,20 +56,25 @@ struct Noise {
 
 impl Whole for Noise {
     fn run(&self, canvas: &mut Canvas, _: &mut Canvas, _: Level) -> Result<(), Fault> {
+        let (slots, clip) = (&*self.of.slots, self.of.clip);
         for (index, plane) in canvas.each_plane_mut().enumerate() {
             let mut rng = Rng::new(mix(&[self.key, index as u64]));
             for pair in plane.chunks_mut(2) {
                 let bits = rng.bits();
                 for (number, bits) in pair.iter_mut().zip([bits as u32, (bits >> 32) as u32]) {
-                    let slot = self.of.slots[(bits >> CHOICE) as usize];
-                    let noise = slot.numbers[usize::from(bits & ((1 << CHOICE) - 1) >= slot.threshold)];
-                    let sum = i16::from(*number) + noise;
-                    *number = if self.of.clip { sum.clamp(0, 255) as u8 } else { sum as u8 };
+                    let sum = i16::from(*number) + drawn(slots, bits);
+                    *number = if clip { sum.clamp(0, 255) as u8 } else { sum as u8 };
                 }
             }
         }
         Ok(())
     }
+}
+
+#[inline(always)]
+fn drawn(slots: &[Slot; SLOTS], bits: u32) -> i16 {
+    let slot = &slots[(bits >> CHOICE) as usize];
+    slot.numbers[usize::from(bits & ((1 << CHOICE) - 1) >= slot.threshold)]
 }
 
 /// The probability of each number from -255 to 255, which a normal one becomes without what is behind its point.
@@ -106,11 +111,11 @@ fn normal(x: f64) -> f64 {
 }
 
 /// As many slots as there are numbers, each of the same probability, and filled up by the number that has too much.
-fn slots(probabilities: &[f64; 511]) -> Vec<Slot> {
+fn slots(probabilities: &[f64; 511]) -> [Slot; SLOTS] {
     let mut left: Vec<f64> = probabilities.iter().map(|p| p.max(0.0) * SLOTS as f64).collect();
     left.resize(SLOTS, 0.0);
     let (mut poor, mut rich): (Vec<usize>, Vec<usize>) = (0..SLOTS).partition(|&slot| left[slot] < 1.0);
-    let mut slots = vec![Slot::default(); SLOTS];
+    let mut slots = [Slot::default(); SLOTS];
     let number = |slot: usize| slot as i16 - 255;
     while let (Some(&giver), Some(slot)) = (rich.last(), poor.pop()) {
         let threshold = (left[slot] * f64::from(1 << CHOICE)).round() as u32;

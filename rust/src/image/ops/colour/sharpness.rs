@@ -29,7 +29,7 @@ impl Whole for Sharpness {
             for plane in 0..canvas.planes() {
                 let rows = [y - 1, y, y + 1].map(|y| canvas.plane(y, plane));
                 let out = &mut spare.plane_mut(y, plane)[1..width - 1];
-                vectorised(level, || blend(rows, &mut columns, self.0, out));
+                vectorised!(level, blend(rows, &mut columns, self.0, out));
             }
         }
         std::mem::swap(canvas, spare);
