@@ -12,7 +12,8 @@ use penstock_core::image::filter::{Filter, Scaling};
 use penstock_core::image::limits::Limits;
 use penstock_core::image::mode::Mode;
 use penstock_core::image::ops::{
-    CenterCrop, Fit, Op, Ops, RandomGrayscale, RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, Resize,
+    CenterCrop, ColorJitter, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Op, Ops, RandomChange, RandomChannelPermutation, RandomGrayscale,
+    RandomHorizontalFlip, RandomPhotometricDistort, RandomResizedCrop, RandomVerticalFlip, Resize, colour,
 };
 use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
@@ -48,12 +49,36 @@ fn op(choice: &[u8]) -> Option<Arc<dyn Op>> {
     })
 }
 
+/// The ops on colours, of RGB and grey alone, which keep the mode.
+fn change(choice: &[u8], mode: Mode) -> Option<Arc<dyn Op>> {
+    let (p, how) = (f64::from(choice[1]) / 255.0, f64::from(choice[2]) / 64.0);
+    let of = |change| Some(Arc::new(RandomChange { p, change }) as Arc<dyn Op>);
+    Some(match choice[0] % 16 {
+        0 => Arc::new(ColorJitter { spans: [Some((0.0, how)), Some((0.5, how)), Some((how, how)), Some((-p / 2.0, 0.5))] }),
+        1 => Arc::new(RandomPhotometricDistort { spans: [(0.0, how), (0.5, how), (how, how), (-0.5, p / 2.0)], p }),
+        2 => Arc::new(RandomChannelPermutation),
+        3 => Arc::new(Grayscale { channels: if mode == Mode::L { 1 } else { 3 } }),
+        4 => Arc::new(GaussianBlur { size: (2 * u32::from(choice[1]) + 1, 2 * u32::from(choice[2]) + 1), sigma: (0.1, 0.1 + how) }),
+        5 => Arc::new(GaussianNoise::of(p - 0.5, how, choice[2] & 1 != 0)),
+        6 => Arc::new(Jpeg { quality: (1 + choice[2] % 50, 100 - choice[1] % 50) }),
+        7 => return of(colour::sharpness(how)),
+        8 => return of(colour::autocontrast()),
+        9 => return of(colour::equalize()),
+        10 => return of(colour::solarize(how * 64.0)),
+        11 => return of(colour::posterize(u32::from(choice[2]) % 9)),
+        12 => return of(colour::invert()),
+        _ => return None,
+    })
+}
+
 fn program(choice: &[u8; CHOICE]) -> Program {
     let (format, ops) = choice.split_at(4);
     let (height, width) = (side(format[0]), side(format[1]));
-    let mut chain: Ops = ops.chunks(3).filter_map(op).zip(1..).map(|(op, number)| (number, op)).collect();
-    chain.push((9, Arc::new(Resize { fit: Fit::Exact { height, width }, scaling: scaling(format[3]) })));
     let mode = Mode::ALL[usize::from(format[2] >> 4) % Mode::ALL.len()];
+    let has_colours = matches!(mode, Mode::Rgb | Mode::L);
+    let made = |choice: &[u8]| if choice[0] >= 128 && has_colours { change(choice, mode) } else { op(choice) };
+    let mut chain: Ops = ops.chunks(3).filter_map(made).zip(1..).map(|(op, number)| (number, op)).collect();
+    chain.push((9, Arc::new(Resize { fit: Fit::Exact { height, width }, scaling: scaling(format[3]) })));
     let raw = if mode.is_wide() { Dtype::Uint16 } else { Dtype::Uint8 };
     let format = Format {
         height,

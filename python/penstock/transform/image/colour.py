@@ -74,7 +74,8 @@ class Grayscale(ColourOp):
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError for pixels that have no colours."""
         mode = "L" if self.num_output_channels == 1 else "RGB"
-        return replace(super().extend(chain), mode=mode, first_mode=chain.first_mode or chain.mode)
+        done = super().extend(chain)
+        return done if mode == chain.mode else replace(done, mode=mode, first_mode=chain.first_mode or chain.mode)
 
 
 @dataclass(frozen=True)

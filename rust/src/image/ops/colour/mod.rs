@@ -18,6 +18,8 @@ mod jpeg;
 mod noise;
 mod sharpness;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -1,0 +1,52 @@
+"""Writes tests/golden/colours.json, what the ops on colours make of a picture for a few rows: python tests/golden/make_colours.py.
+
+They are written anew only on purpose: a change here changes every augmentation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+
+from penstock.core.columns.spec import Field
+from penstock.transform import image as I
+
+CASES: dict[str, I.ImageOp] = {
+    "ColorJitter": I.ColorJitter(0.4, 0.4, 0.4, 0.1),
+    "GaussianBlur": I.GaussianBlur(5),
+    "GaussianNoise": I.GaussianNoise(),
+    "Grayscale": I.Grayscale(),
+    "JPEG": I.JPEG((10, 90)),
+    "RandomAdjustSharpness": I.RandomAdjustSharpness(2),
+    "RandomAutocontrast": I.RandomAutocontrast(),
+    "RandomChannelPermutation": I.RandomChannelPermutation(),
+    "RandomEqualize": I.RandomEqualize(),
+    "RandomPhotometricDistort": I.RandomPhotometricDistort(),
+    "RandomPosterize": I.RandomPosterize(3),
+    "RandomSolarize": I.RandomSolarize(100),
+}
+
+
+def picture() -> np.ndarray:
+    """Slopes, and squares of noise: 61 × 83 pixels that no library makes."""
+    y, x = np.mgrid[:61, :83]
+    squares = (y * 7919 + x * 104_729) % 251 * ((y // 8 + x // 8) % 2)
+    return np.stack([y * 4 % 256, x * 3 % 256, (squares + x + y) % 256], axis=-1).astype(np.uint8)
+
+
+def hashes() -> dict[str, str]:
+    """Of what each op makes of the picture as rows 0 to 7."""
+    found, pixels = {}, np.stack([picture()] * 8)
+    for name, op in CASES.items():
+        kernel = I.fuse([op], Field("uint8", pixels.shape[1:]), lambda: (0, 0))
+        out = np.empty((8, *kernel.field.shape), np.uint8)
+        kernel(pixels, np.arange(8), key=11, out=out, threads=1)
+        found[name] = hashlib.sha256(out.tobytes()).hexdigest()[:32]
+    return found
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name("colours.json").write_text(json.dumps(hashes(), indent=2) + "\n")
