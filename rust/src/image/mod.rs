@@ -1,5 +1,6 @@
 //! Images: decoded, cropped, resized, flipped, normalised and stored in one pass over each.
 
+pub mod affine;
 pub mod batch;
 pub mod canvas;
 pub mod chain;
@@ -33,5 +34,6 @@ mod sum;
 mod tests;
 mod turn;
 pub mod vectorised;
+pub mod warp;
 mod whole;
 pub mod wide;

@@ -10,17 +10,20 @@ use super::filter::{Filter, Scaling};
 use crate::core::keys::Rng;
 
 pub mod colour;
+mod affine;
 mod crop;
 mod flip;
 mod grayscale;
 mod nested;
 mod resize;
 mod table;
+pub mod warp;
 
 pub use colour::{
     ColorJitter, GaussianBlur, GaussianNoise, Grayscale, Jpeg, RandomChange, RandomChannelPermutation,
     RandomPhotometricDistort,
 };
+pub use affine::{RandomAffine, RandomRotation};
 pub use crop::{CenterCrop, RandomResizedCrop};
 pub use flip::{RandomHorizontalFlip, RandomVerticalFlip};
 pub use grayscale::RandomGrayscale;
@@ -40,6 +43,8 @@ const OPS: &[(&str, Make)] = &[
     ("CenterCrop", |from| Ok(Arc::new(CenterCrop::new(from)?))),
     ("RandomHorizontalFlip", |from| Ok(Arc::new(RandomHorizontalFlip { p: from.number("p")? }))),
     ("RandomVerticalFlip", |from| Ok(Arc::new(RandomVerticalFlip { p: from.number("p")? }))),
+    ("RandomRotation", |from| Ok(Arc::new(RandomRotation::new(from)?))),
+    ("RandomAffine", |from| Ok(Arc::new(RandomAffine::new(from)?))),
     ("RandomGrayscale", |from| Ok(Arc::new(RandomGrayscale { p: from.number("p")? }))),
     ("Grayscale", |from| Ok(Arc::new(Grayscale { channels: from.number("num_output_channels")? as usize }))),
     ("ColorJitter", |from| Ok(Arc::new(ColorJitter::new(from)?))),
