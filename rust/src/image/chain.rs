@@ -8,39 +8,12 @@ use super::fault::Fault;
 use super::filter::{Filter, Scaling};
 use super::mode::Mode;
 use super::resample::{Planes, Task, pitch_of};
+pub use super::moves::Window;
+use super::moves::{Move, Moved};
+use super::resample::{Planes, Task};
 use super::simd::Level;
 use crate::core::geometry::Rect;
 use crate::core::keys::{Rng, mix};
-
-/// A rectangle that may begin outside of the image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Left edge.
-    pub x: i64,
-    /// Top edge.
-    pub y: i64,
-    /// Number of columns.
-    pub width: u32,
-    /// Number of rows.
-    pub height: u32,
-}
-
-impl Window {
-    const fn whole(size: (u32, u32)) -> Self {
-        Self { x: 0, y: 0, width: size.0, height: size.1 }
-    }
-
-    fn intersect(self, other: Self) -> Self {
-        let (x, y) = (self.x.max(other.x), self.y.max(other.y));
-        let right = (self.x + i64::from(self.width)).min(other.x + i64::from(other.width));
-        let bottom = (self.y + i64::from(self.height)).min(other.y + i64::from(other.height));
-        Self { x, y, width: (right - x).max(0) as u32, height: (bottom - y).max(0) as u32 }
-    }
-
-    const fn is_empty(self) -> bool {
-        self.width == 0 || self.height == 0
-    }
-}
 
 /// Other colours for the same pixels.
 pub trait Recolour: Debug + Send + Sync {
@@ -133,6 +106,8 @@ pub struct Chain {
     row: Row,
     number: u64,
     drawn: Option<Vec<Drawn>>,
+    moves: Option<Vec<Moved>>,
+    fault: Option<Fault>,
     passes: Vec<Pass>,
     crop: Rect,
     target: (u32, u32),
@@ -155,6 +130,8 @@ impl Chain {
             row,
             number: 0,
             drawn: None,
+            moves: None,
+            fault: None,
             passes: Vec::new(),
             crop: Rect { x: 0, y: 0, width: size.0, height: size.1 },
             target: size,
@@ -185,6 +162,35 @@ impl Chain {
         }
     }
 
+    /// Keeps how pixels move from now on, for [`Self::take_moves`].
+    pub fn record_moves(&mut self) {
+        self.moves = Some(Vec::new());
+    }
+
+    /// How pixels moved since [`Self::record_moves`], step by step.
+    pub fn take_moves(&mut self) -> Vec<Moved> {
+        self.moves.take().unwrap_or_default()
+    }
+
+    fn moved(&mut self, by: Move, after: (u32, u32)) {
+        let (number, before) = (self.number, self.size());
+        if let Some(moves) = &mut self.moves {
+            moves.push(Moved { number, before, after, by });
+        }
+    }
+
+    /// Refuses the image as it is now, of this width and height, unless an op before has refused it.
+    pub fn fail(&mut self, fault: impl FnOnce((u32, u32)) -> Fault) {
+        if self.fault.is_none() {
+            self.fault = Some(fault(self.size()));
+        }
+    }
+
+    /// Forgets what ops refused: where the size alone is asked for, of an image that there is not.
+    pub fn forgive(&mut self) {
+        self.fault = None;
+    }
+
     /// Applies an op, which draws by its number, the row and the epoch alone.
     pub fn apply(&mut self, number: u64, op: &dyn Op) {
         let around = std::mem::replace(&mut self.number, number);
@@ -205,12 +211,14 @@ impl Chain {
     }
 
     /// Mirrors left and right.
-    pub const fn flip_horizontal(&mut self) {
+    pub fn flip_horizontal(&mut self) {
+        self.moved(Move::FlipHorizontal, self.size());
         self.flip.0 = !self.flip.0;
     }
 
     /// Mirrors top and bottom.
-    pub const fn flip_vertical(&mut self) {
+    pub fn flip_vertical(&mut self) {
+        self.moved(Move::FlipVertical, self.size());
         self.flip.1 = !self.flip.1;
     }
 
@@ -240,6 +248,12 @@ impl Chain {
         self.begin_again(size);
     }
 
+    /// The same, of work that moves pixels.
+    pub fn move_whole(&mut self, by: Move, op: Arc<dyn Whole>) {
+        self.moved(by, op.size(self.size()));
+        self.whole(op);
+    }
+
     /// Keeps a part of the image; where the part lies outside, there are zeros.
     pub fn crop(&mut self, part: Window) {
         self.crop_filled(part, [0; 4]);
@@ -247,6 +261,7 @@ impl Chain {
 
     /// Keeps a part of the image; where the part lies outside, there are pixels of `fill`, a byte a plane.
     pub fn crop_filled(&mut self, part: Window, fill: [u8; 4]) {
+        self.moved(Move::Crop(part), (part.width, part.height));
         let (width, height) = (i64::from(self.window.width), i64::from(self.window.height));
         let reaches_out = part.intersect(Window::whole(self.size())) != part;
         if reaches_out && fill != self.fill {
@@ -277,6 +292,7 @@ impl Chain {
         if size == self.size() {
             return;
         }
+        self.moved(Move::Resize, size);
         if self.scaling.is_some() || self.valid != self.window || !self.colours.is_empty() {
             self.end_pass();
         }
@@ -296,8 +312,11 @@ impl Chain {
     /// The passes, the first over the source and each other over the result before it; at least one.
     ///
     /// # Errors
-    /// If an image between two passes, or an edge of the result, would be larger than `pixels_limit`.
+    /// If an op refused the image, or an image between two passes, or an edge of the result, would be larger than `pixels_limit`.
     pub fn finish(mut self, pixels_limit: u64) -> Result<Vec<Pass>, Fault> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
         self.end_pass();
         let between = &self.passes[..self.passes.len() - 1];
         let pixels = |size: (u32, u32)| u64::from(size.0) * u64::from(size.1);
@@ -348,8 +367,9 @@ impl Chain {
 
     /// Goes on with an image of the given width and height, behind the passes so far.
     fn begin_again(&mut self, size: (u32, u32)) {
-        let (number, drawn, passes) = (self.number, self.drawn.take(), std::mem::take(&mut self.passes));
-        *self = Self { number, drawn, passes, ..Self::new(size, self.row) };
+        let (number, passes) = (self.number, std::mem::take(&mut self.passes));
+        let (drawn, moves, fault) = (self.drawn.take(), self.moves.take(), self.fault.take());
+        *self = Self { number, drawn, moves, fault, passes, ..Self::new(size, self.row) };
     }
 }
 

@@ -87,6 +87,5 @@ pub fn size_at_start(program: &Program, data: &[u8]) -> Result<(u32, u32), Fault
 /// # Errors
 /// If an intermediate image would be above the program's limit.
 pub fn size_from(program: &Program, size: (u32, u32)) -> Result<(u32, u32), Fault> {
-    let passes = program.passes(size, 0, 0)?;
-    Ok(passes.last().map_or(size, |pass| pass.size))
+    program.size_after(size)
 }

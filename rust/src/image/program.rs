@@ -13,6 +13,7 @@ use super::fault::Fault;
 use super::header::{self, Header, Kind};
 use super::limits::{KEEP_BYTES, Limits};
 use super::mode::Mode;
+use super::moves::Moved;
 use super::ops::Ops;
 use super::planar::{PlanarJpeg, PlanarResampler};
 use super::resample::{Planes, Resampler, Source as Rows, Task, pitch_of};
@@ -204,6 +205,16 @@ impl Program {
         self.applied(size, key, sample).finish(self.limits.pixels)
     }
 
+    /// Width and height that the operations give to an image of the given width and height, whatever they think of it.
+    ///
+    /// # Errors
+    /// As those of [`Self::passes`].
+    pub fn size_after(&self, size: (u32, u32)) -> Result<(u32, u32), Fault> {
+        let mut chain = self.applied(size, 0, 0);
+        chain.forgive();
+        Ok(chain.finish(self.limits.pixels)?.last().map_or(size, |pass| pass.size))
+    }
+
     fn chain(&self, size: (u32, u32), key: u64, sample: i64) -> Chain {
         Chain::new(size, Row { key, sample, mode: self.mode })
     }
@@ -221,6 +232,15 @@ impl Program {
         chain.record();
         self.ops.iter().for_each(|(number, op)| chain.apply(*number, &**op));
         chain.take_drawn()
+    }
+
+    /// How the pixels of an image of the given width and height move, step by step.
+    #[must_use]
+    pub fn moves(&self, size: (u32, u32), key: u64, sample: i64) -> Vec<Moved> {
+        let mut chain = self.chain(size, key, sample);
+        chain.record_moves();
+        self.ops.iter().for_each(|(number, op)| chain.apply(*number, &**op));
+        chain.take_moves()
     }
 
     /// Width and height of an image where operations meet it, by their places in the chain, in order; `size`: where the chain begins.

@@ -13,11 +13,15 @@ pub mod colour;
 mod affine;
 mod crop;
 mod flip;
+pub mod follow;
 mod grayscale;
 mod nested;
+mod pad;
 mod resize;
+mod resizes;
 mod table;
 pub mod warp;
+mod warps;
 
 pub use colour::{
     ColorJitter, GaussianBlur, GaussianNoise, Grayscale, Jpeg, RandomChange, RandomChannelPermutation,
@@ -28,8 +32,11 @@ pub use crop::{CenterCrop, RandomResizedCrop};
 pub use flip::{RandomHorizontalFlip, RandomVerticalFlip};
 pub use grayscale::RandomGrayscale;
 pub use nested::{Compose, RandomApply, RandomChoice, RandomOrder};
+pub use pad::{Margin, Pad, RandomCrop, RandomZoomOut};
 pub use resize::{Fit, Resize};
+pub use resizes::{Letterbox, RandomResize, RandomShortestSize, ScaleJitter};
 pub use table::RandomTable;
+pub use warps::{ElasticTransform, RandomPerspective};
 
 /// Operations with their numbers, which key their random choices.
 pub type Ops = Vec<(u64, Arc<dyn Op>)>;
@@ -45,6 +52,15 @@ const OPS: &[(&str, Make)] = &[
     ("RandomVerticalFlip", |from| Ok(Arc::new(RandomVerticalFlip { p: from.number("p")? }))),
     ("RandomRotation", |from| Ok(Arc::new(RandomRotation::new(from)?))),
     ("RandomAffine", |from| Ok(Arc::new(RandomAffine::new(from)?))),
+    ("RandomPerspective", |from| Ok(Arc::new(RandomPerspective::new(from)?))),
+    ("ElasticTransform", |from| Ok(Arc::new(ElasticTransform::new(from)?))),
+    ("Pad", |from| Ok(Arc::new(Pad::new(from)?))),
+    ("RandomCrop", |from| Ok(Arc::new(RandomCrop::new(from)?))),
+    ("RandomZoomOut", |from| Ok(Arc::new(RandomZoomOut::new(from)?))),
+    ("RandomResize", |from| Ok(Arc::new(RandomResize::new(from)?))),
+    ("RandomShortestSize", |from| Ok(Arc::new(RandomShortestSize::new(from)?))),
+    ("ScaleJitter", |from| Ok(Arc::new(ScaleJitter::new(from)?))),
+    ("Letterbox", |from| Ok(Arc::new(Letterbox::new(from)?))),
     ("RandomGrayscale", |from| Ok(Arc::new(RandomGrayscale { p: from.number("p")? }))),
     ("Grayscale", |from| Ok(Arc::new(Grayscale { channels: from.number("num_output_channels")? as usize }))),
     ("ColorJitter", |from| Ok(Arc::new(ColorJitter::new(from)?))),

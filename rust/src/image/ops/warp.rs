@@ -7,6 +7,7 @@ use super::super::canvas::Canvas;
 use super::super::chain::{Chain, Whole, Window};
 use super::super::fault::Fault;
 use super::super::mode::Mode;
+use super::super::moves::Move;
 use super::super::simd::Level;
 use super::super::warp::{Map, Sampling, Taking, warped};
 use super::Arguments;
@@ -81,7 +82,12 @@ impl<M: Map + std::fmt::Debug + Send + Sync> Whole for Warp<M> {
 /// An affine warp of an image of the given size and mode, which keeps its size.
 #[must_use]
 pub fn affine_of(size: (u32, u32), mode: Mode, how: &Affine, look: &Look) -> Arc<dyn Whole> {
-    Arc::new(Warp { map: how.map(size, size), size, taking: look.taking(mode) })
+    warp_of(size, size, mode, how, look)
+}
+
+/// An affine warp of an image of the size `from` to one of `size`.
+pub(super) fn warp_of(from: (u32, u32), size: (u32, u32), mode: Mode, how: &Affine, look: &Look) -> Arc<dyn Whole> {
+    Arc::new(Warp { map: how.map(from, size), size, taking: look.taking(mode) })
 }
 
 /// An affine warp as torchvision's `affine`: ShearX is a shear of (degrees, 0) with the centre (0, 0), TranslateX a translation of (pixels, 0). What does no more than
@@ -96,7 +102,7 @@ pub fn affine(chain: &mut Chain, how: &Affine, look: &Look) {
         return;
     }
     let warp = affine_of(chain.size(), chain.row().mode, how, look);
-    chain.whole(warp);
+    chain.move_whole(Move::Affine(*how), warp);
 }
 
 /// A rotation by so many degrees, anticlockwise, of an image of the given size and mode, which keeps its size.
@@ -123,14 +129,14 @@ pub fn rotate(chain: &mut Chain, angle: f64, look: &Look, expand: bool, center: 
             return;
         }
         if (angle == 90.0 || angle == 270.0) && (expand || width == height) {
-            chain.whole(Arc::new(QuarterTurn { clockwise: angle == 270.0 }));
-            return;
+            let clockwise = angle == 270.0;
+            return chain.move_whole(Move::QuarterTurn { clockwise }, Arc::new(QuarterTurn { clockwise }));
         }
     }
     let (how, from) = (turn(angle, center), chain.size());
     let size = if expand { how.expanded(from) } else { from };
-    let taking = look.taking(chain.row().mode);
-    chain.whole(Arc::new(Warp { map: how.map(from, size), size, taking }));
+    let warp = warp_of(from, size, chain.row().mode, &how, look);
+    chain.move_whole(Move::Affine(how), warp);
 }
 
 /// Columns become rows.
