@@ -1,6 +1,7 @@
 """Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
 
 `op` says what an op is; `decode`, `geometry`, `colour`, `jitter`, `quality`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain of them into one native call, `device` says what of one a GPU can do, and
+`op` says what an op is; `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain of them into one native call, `device` says what of one a GPU can do, and
 `family` is the door for the engine.
 """
 
@@ -23,12 +24,15 @@ from penstock.transform.image.geometry import (
 )
 from penstock.transform.image.jitter import ColorJitter, RandomChannelPermutation, RandomPhotometricDistort
 from penstock.transform.image.kernel import ImageKernel, as_first_is, fuse, gives_indices, image_size
+from penstock.transform.image.margins import Pad, RandomCrop, RandomZoomOut
 from penstock.transform.image.mix_up import MixUp
 from penstock.transform.image.nested import Compose, RandomApply, RandomChoice, RandomOrder
 from penstock.transform.image.numbers import IMAGENET, Normalize, Statistics, ToDtype, ToLayout
 from penstock.transform.image.op import ImageOp
 from penstock.transform.image.quality import JPEG, GaussianBlur, GaussianNoise, RandomAdjustSharpness
+from penstock.transform.image.sizes import Letterbox, RandomResize, RandomShortestSize, ScaleJitter
 from penstock.transform.image.view import From
+from penstock.transform.image.warps import ElasticTransform, RandomAffine, RandomPerspective, RandomRotation
 
 __all__ = [
     "IMAGENET",
@@ -37,20 +41,25 @@ __all__ = [
     "ColorJitter",
     "Compose",
     "Decode",
+    "ElasticTransform",
     "From",
     "GaussianBlur",
     "GaussianNoise",
     "Grayscale",
     "ImageKernel",
     "ImageOp",
+    "Letterbox",
     "MixUp",
     "Normalize",
     "RandomAdjustSharpness",
+    "Pad",
+    "RandomAffine",
     "RandomApply",
     "RandomAutocontrast",
     "RandomChannelPermutation",
     "RandomChoice",
     "RandomEqualize",
+    "RandomCrop",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
@@ -59,8 +68,15 @@ __all__ = [
     "RandomPosterize",
     "RandomResizedCrop",
     "RandomSolarize",
+    "RandomPerspective",
+    "RandomResize",
+    "RandomResizedCrop",
+    "RandomRotation",
+    "RandomShortestSize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
+    "ScaleJitter",
     "Statistics",
     "ToDtype",
     "ToLayout",
