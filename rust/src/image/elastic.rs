@@ -41,7 +41,7 @@ impl Elastic {
             if sigma > 0.0 {
                 let taps = (8.0 * sigma + 1.0) as usize | 1;
                 let kernels = (gaussian(taps, self.sigma.0), gaussian(taps, self.sigma.1));
-                vectorised(level, || smooth(&mut field, &mut spare, (width, height), &kernels));
+                vectorised!(level, smooth(&mut field, &mut spare, (width, height), &kernels));
             }
             field.iter_mut().for_each(|number| *number = *number * alpha as f32 / side);
             field

@@ -64,14 +64,17 @@ pub fn warped(
     let from = canvas.size();
     let border = if taking.sampling == Sampling::Nearest { taking.border } else { [0; 4] };
     spare.reset(((from.0 + 3) * 4, from.1 + 3), 1)?;
-    vectorised(level, || lay_out(canvas, border, spare));
+    vectorised!(level, lay_out(canvas, border, spare));
     let planes = canvas.planes();
     canvas.reset(size, planes)?;
     let source = Source { bytes: spare.bytes(), pitch: spare.pitch(), size: from };
-    vectorised(level, || match taking.sampling {
-        Sampling::Nearest => nearest(map, source, canvas),
-        Sampling::Bilinear => bilinear(map, source, taking.fill, canvas),
-    });
+    vectorised!(
+        level,
+        match taking.sampling {
+            Sampling::Nearest => nearest(map, source, canvas),
+            Sampling::Bilinear => bilinear(map, source, taking.fill, canvas),
+        }
+    );
     Ok(())
 }
 

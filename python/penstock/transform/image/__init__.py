@@ -1,7 +1,7 @@
 """Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
 
-`op` says what an op is; `decode`, `geometry`, `colour`, `jitter`, `quality`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain of them into one native call, `device` says what of one a GPU can do, and
-`op` says what an op is; `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain of them into one native call, `device` says what of one a GPU can do, and
+`op` says what an op is; `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `jitter`, `quality`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain
+of them into one native call, `device` says what of one a GPU can do, and
 `family` is the door for the engine.
 """
 
@@ -51,28 +51,27 @@ __all__ = [
     "Letterbox",
     "MixUp",
     "Normalize",
-    "RandomAdjustSharpness",
     "Pad",
+    "RandomAdjustSharpness",
     "RandomAffine",
     "RandomApply",
     "RandomAutocontrast",
     "RandomChannelPermutation",
     "RandomChoice",
-    "RandomEqualize",
     "RandomCrop",
+    "RandomEqualize",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
     "RandomOrder",
+    "RandomPerspective",
     "RandomPhotometricDistort",
     "RandomPosterize",
-    "RandomResizedCrop",
-    "RandomSolarize",
-    "RandomPerspective",
     "RandomResize",
     "RandomResizedCrop",
     "RandomRotation",
     "RandomShortestSize",
+    "RandomSolarize",
     "RandomVerticalFlip",
     "RandomZoomOut",
     "Resize",

@@ -120,7 +120,7 @@ class RandomSolarize(TableOp):
     def settle(self) -> None:
         """See `ImageOp`."""
         super().settle()
-        check(self, -math.inf < self.threshold <= 255, "a threshold of 255 at most")  # noqa: PLR2004  # the largest byte
+        check(self, -math.inf < self.threshold <= 255, "a threshold of 255 at most")  # the largest byte
 
     def table(self) -> bytes:
         """See `TableOp`."""

@@ -141,5 +141,5 @@ class JPEG(ColourOp):
     def settle(self) -> None:
         """See `ImageOp`."""
         low, high = both_sides(self, self.quality)
-        check(self, low <= high <= 100, "a quality from 1 to 100, or (low, high)")  # noqa: PLR2004  # libjpeg's best
+        check(self, low <= high <= 100, "a quality from 1 to 100, or (low, high)")  # libjpeg's best
         set_fields(self, quality=(low, high))

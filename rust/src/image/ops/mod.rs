@@ -9,8 +9,8 @@ pub use super::chain::Op;
 use super::filter::{Filter, Scaling};
 use crate::core::keys::Rng;
 
-pub mod colour;
 mod affine;
+pub mod colour;
 mod crop;
 mod flip;
 pub mod follow;
@@ -23,11 +23,11 @@ mod table;
 pub mod warp;
 mod warps;
 
+pub use affine::{RandomAffine, RandomRotation};
 pub use colour::{
     ColorJitter, GaussianBlur, GaussianNoise, Grayscale, Jpeg, RandomChange, RandomChannelPermutation,
     RandomPhotometricDistort,
 };
-pub use affine::{RandomAffine, RandomRotation};
 pub use crop::{CenterCrop, RandomResizedCrop};
 pub use flip::{RandomHorizontalFlip, RandomVerticalFlip};
 pub use grayscale::RandomGrayscale;
