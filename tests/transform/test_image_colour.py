@@ -105,7 +105,11 @@ NEAR: dict[str, tuple[I.ImageOp, Callable[[Any], Any]]] = {
             I.ColorJitter(**{name: (factor, factor)}),
             lambda x, name=name, factor=factor: getattr(F, f"adjust_{name}")(x, factor),  # type: ignore[misc]
         )
-        for name, factors in {"contrast": (0, 0.05, 1.7), "saturation": (0, 0.05, 1.7), "hue": (-0.37, 0.1, 0.5)}.items()
+        for name, factors in {
+            "contrast": (0, 0.05, 1.7),
+            "saturation": (0, 0.05, 1.7),
+            "hue": (-0.37, 0.1, 0.5),
+        }.items()
         for factor in factors
     },
     **{

@@ -6,7 +6,7 @@ use super::super::super::fault::Fault;
 use super::super::super::simd::Level;
 use super::super::super::vectorised::vectorised;
 use super::super::{Arguments, Op};
-use super::Change;
+use super::{Change, low_bits};
 use crate::core::keys::Rng;
 
 /// Weights below it change nothing that 8 bits hold.
@@ -128,15 +128,10 @@ fn add(left: &[f32], right: &[f32], weight: f32, row: &mut [f32]) {
     }
 }
 
+/// To the nearest whole number, halves to the even one, as the addition in it rounds.
 #[inline(always)]
 fn store(row: &[f32], out: &mut [u8]) {
-    out.iter_mut().zip(row).for_each(|(out, &number)| *out = rounded(number));
-}
-
-/// To the nearest whole number, halves to the even one: the lowest bits of a float of that size are the whole number.
-#[inline(always)]
-fn rounded(value: f32) -> u8 {
-    (value + 12_582_912.0).to_bits() as u8
+    out.iter_mut().zip(row).for_each(|(out, &number)| *out = low_bits(number));
 }
 
 #[cfg(test)]
@@ -152,6 +147,6 @@ mod tests {
 
     #[test]
     fn halves_become_even() {
-        assert_eq!([0.5, 1.5, 2.5, 254.5, 0.49, 255.0].map(rounded), [0, 2, 2, 254, 0, 255]);
+        assert_eq!([0.5, 1.5, 2.5, 254.5, 0.49, 255.0].map(low_bits), [0, 2, 2, 254, 0, 255]);
     }
 }

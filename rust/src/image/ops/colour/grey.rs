@@ -9,7 +9,7 @@ use super::super::super::simd::Level;
 use super::super::super::vectorised::vectorised;
 use super::super::Op;
 use super::histogram::replace;
-use super::{Change, byte, coloured, fused};
+use super::{Change, byte, coloured, fused, low_bits};
 use crate::core::keys::Rng;
 
 /// The grey of a pixel, 0.2989 red + 0.587 green + 0.114 blue without what is behind the point: white becomes 254, since the weights are not quite 1.
@@ -18,7 +18,7 @@ use crate::core::keys::Rng;
 #[inline(always)]
 fn grey_of([red, green, blue]: [u8; 3]) -> f32 {
     let sum = f32::from(red) * 0.2989 + f32::from(green) * 0.587 + f32::from(blue) * 0.114;
-    (sum + 5e-5) as i32 as f32
+    (sum + 5e-5).floor()
 }
 
 /// Grey, in as many equal planes as there are.
@@ -55,7 +55,7 @@ impl Recolour for Grey {
 #[inline(always)]
 fn greys(red: &[u8], green: &[u8], blue: &[u8], out: &mut [u8]) {
     for (((&red, &green), &blue), out) in red.iter().zip(green).zip(blue).zip(out) {
-        *out = grey_of([red, green, blue]) as u8;
+        *out = low_bits(grey_of([red, green, blue]));
     }
 }
 
@@ -118,7 +118,11 @@ fn sum_of_greys(planes: Planes<'_>, channels: usize, level: Level) -> u64 {
 
 #[inline(always)]
 fn sum_of([red, green, blue]: [&[u8]; 3]) -> u32 {
-    red.iter().zip(green).zip(blue).map(|((&red, &green), &blue)| grey_of([red, green, blue]) as u32).sum()
+    red.iter()
+        .zip(green)
+        .zip(blue)
+        .map(|((&red, &green), &blue)| u32::from(low_bits(grey_of([red, green, blue]))))
+        .sum()
 }
 
 /// Grey, in one plane or in three.

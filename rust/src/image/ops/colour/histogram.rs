@@ -42,8 +42,8 @@ impl Whole for Autocontrast {
                 *most = plane.iter().fold(*most, |most, &number| most.max(number));
             });
         }
-        let tables = ends.map(|(least, most)| stretched(least, most));
-        replace(canvas, &tables[..planes]);
+        let tables: Vec<[u8; 256]> = ends[..planes].iter().map(|&(least, most)| stretched(least, most)).collect();
+        replace(canvas, &tables);
         Ok(())
     }
 }

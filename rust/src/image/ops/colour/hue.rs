@@ -4,7 +4,7 @@ use super::super::super::chain::Recolour;
 use super::super::super::resample::Planes;
 use super::super::super::simd::Level;
 use super::super::super::vectorised::vectorised;
-use super::{Change, byte, coloured};
+use super::{Change, byte, coloured, larger, smaller};
 
 /// The hue turned by a part of the circle, through HSV in float32, by Pillow's formula.
 #[must_use]
@@ -52,40 +52,30 @@ fn hsv(red: f32, green: f32, blue: f32) -> (f32, f32, f32) {
     let sixths = if most == green { (r + 2.0) - b } else { (g + 4.0) - r };
     let sixths = if most == red { b - g } else { sixths };
     let hue = sixths * (1.0 / 6.0) + 1.0;
-    (hue - hue as i32 as f32, saturation, most)
+    (hue - hue.floor(), saturation, most)
 }
 
 #[inline(always)]
 fn rgb(hue: f32, saturation: f32, value: f32) -> (u8, u8, u8) {
     let six = hue * 6.0;
-    let sector = six as i32;
-    let part = six - sector as f32;
-    let sector = if sector == 6 { 0 } else { sector };
+    let sector = six.floor();
+    let part = six - sector;
+    let sector = if sector == 6.0 { 0.0 } else { sector };
     let product = saturation * part;
     let down = smaller(larger((1.0 - product) * value, 0.0), 1.0);
     let up = smaller(larger((product + (1.0 - saturation)) * value, 0.0), 1.0);
     let low = smaller(larger((1.0 - saturation) * value, 0.0), 1.0);
     // Red is full in sectors 0 and 5, falls in 1 and rises in 4; green is two sectors later, and blue four.
     let red = of(sector, value, down, up, low);
-    let green = of(if sector < 2 { sector + 4 } else { sector - 2 }, value, down, up, low);
-    let blue = of(if sector < 4 { sector + 2 } else { sector - 4 }, value, down, up, low);
+    let green = of(if sector < 2.0 { sector + 4.0 } else { sector - 2.0 }, value, down, up, low);
+    let blue = of(if sector < 4.0 { sector + 2.0 } else { sector - 4.0 }, value, down, up, low);
     (byte(red * 255.999), byte(green * 255.999), byte(blue * 255.999))
 }
 
 /// A colour's number where red's sector is that one.
 #[inline(always)]
-fn of(sector: i32, full: f32, down: f32, up: f32, low: f32) -> f32 {
-    let number = if sector == 1 { down } else { full };
-    let number = if sector == 4 { up } else { number };
-    if sector == 2 || sector == 3 { low } else { number }
-}
-
-#[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
-    if a > b { a } else { b }
-}
-
-#[inline(always)]
-fn smaller(a: f32, b: f32) -> f32 {
-    if a < b { a } else { b }
+fn of(sector: f32, full: f32, down: f32, up: f32, low: f32) -> f32 {
+    let number = if sector == 1.0 { down } else { full };
+    let number = if sector == 4.0 { up } else { number };
+    if sector == 2.0 || sector == 3.0 { low } else { number }
 }

@@ -130,8 +130,25 @@ fn fused(a: f32, b: f32, c: f32) -> f32 {
     (f64::from(a) * f64::from(b) + f64::from(c)) as f32
 }
 
-/// The number as a byte: bounded, and what is behind the point is cut off.
+/// The number as a byte: bounded, and what is behind the point is cut off. `as u8` does the same, but number by number.
 #[inline(always)]
 fn byte(value: f32) -> u8 {
-    value as u8
+    let value = smaller(larger(value, 0.0), 255.0);
+    low_bits(value.floor())
+}
+
+/// A whole number from 0 to 255: in a float of that size, the lowest bits are what stands before the point.
+#[inline(always)]
+fn low_bits(value: f32) -> u8 {
+    (value + 12_582_912.0).to_bits() as u8
+}
+
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    if a > b { a } else { b }
+}
+
+#[inline(always)]
+fn smaller(a: f32, b: f32) -> f32 {
+    if a < b { a } else { b }
 }

@@ -82,7 +82,7 @@ fn probabilities(mean: f64, sigma: f64, clip: bool) -> [f64; 511] {
     let mut found = [0.0; 511];
     let most = f64::from(i16::MAX);
     let below = |number: f64| normal((number - mean) / sigma);
-    let far = 9.0 * sigma + 1.0;
+    let far = if sigma == 0.0 { 0.0 } else { 9.0 * sigma + 1.0 };
     let (first, last) = ((mean - far).clamp(-most, most) as i64, (mean + far).clamp(-most, most) as i64);
     let mut before = 0.0;
     for number in first..=last {
@@ -96,9 +96,9 @@ fn probabilities(mean: f64, sigma: f64, clip: bool) -> [f64; 511] {
     found
 }
 
-/// The probability that a standard normal number is below that one; a step without deviation (Marsaglia 2004).
+/// The probability that a standard normal number is below that one (Marsaglia 2004).
 fn normal(x: f64) -> f64 {
-    if x.is_nan() || x.abs() > 8.5 {
+    if x.abs() > 8.5 {
         return if x <= 0.0 { 0.0 } else { 1.0 };
     }
     let (mut sum, mut term, mut next) = (x, x, 3.0);
@@ -117,7 +117,8 @@ fn slots(probabilities: &[f64; 511]) -> [Slot; SLOTS] {
     let (mut poor, mut rich): (Vec<usize>, Vec<usize>) = (0..SLOTS).partition(|&slot| left[slot] < 1.0);
     let mut slots = [Slot::default(); SLOTS];
     let number = |slot: usize| slot as i16 - 255;
-    while let (Some(&giver), Some(slot)) = (rich.last(), poor.pop()) {
+    while let (Some(&giver), Some(&slot)) = (rich.last(), poor.last()) {
+        poor.pop();
         let threshold = (left[slot] * f64::from(1 << CHOICE)).round() as u32;
         slots[slot] = Slot { threshold, numbers: [number(slot), number(giver)] };
         left[giver] -= 1.0 - left[slot];
