@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 
 from penstock.core.columns.spec import Field
-from penstock.transform import image as I
+from penstock.transform import image
 
-CASES: dict[str, I.ImageOp] = {
-    "ColorJitter": I.ColorJitter(0.4, 0.4, 0.4, 0.1),
-    "GaussianBlur": I.GaussianBlur(5),
-    "GaussianNoise": I.GaussianNoise(),
-    "Grayscale": I.Grayscale(),
-    "JPEG": I.JPEG((10, 90)),
-    "RandomAdjustSharpness": I.RandomAdjustSharpness(2),
-    "RandomAutocontrast": I.RandomAutocontrast(),
-    "RandomChannelPermutation": I.RandomChannelPermutation(),
-    "RandomEqualize": I.RandomEqualize(),
-    "RandomPhotometricDistort": I.RandomPhotometricDistort(),
-    "RandomPosterize": I.RandomPosterize(3),
-    "RandomSolarize": I.RandomSolarize(100),
+CASES: dict[str, image.ImageOp] = {
+    "ColorJitter": image.ColorJitter(0.4, 0.4, 0.4, 0.1),
+    "GaussianBlur": image.GaussianBlur(5),
+    "GaussianNoise": image.GaussianNoise(),
+    "Grayscale": image.Grayscale(),
+    "JPEG": image.JPEG((10, 90)),
+    "RandomAdjustSharpness": image.RandomAdjustSharpness(2),
+    "RandomAutocontrast": image.RandomAutocontrast(),
+    "RandomChannelPermutation": image.RandomChannelPermutation(),
+    "RandomEqualize": image.RandomEqualize(),
+    "RandomPhotometricDistort": image.RandomPhotometricDistort(),
+    "RandomPosterize": image.RandomPosterize(3),
+    "RandomSolarize": image.RandomSolarize(100),
 }
 
 
@@ -41,7 +41,7 @@ def hashes() -> dict[str, str]:
     """Of what each op makes of the picture as rows 0 to 7."""
     found, pixels = {}, np.stack([picture()] * 8)
     for name, op in CASES.items():
-        kernel = I.fuse([op], Field("uint8", pixels.shape[1:]), lambda: (0, 0))
+        kernel = image.fuse([op], Field("uint8", pixels.shape[1:]), lambda: (0, 0))
         out = np.empty((8, *kernel.field.shape), np.uint8)
         kernel(pixels, np.arange(8), key=11, out=out, threads=1)
         found[name] = hashlib.sha256(out.tobytes()).hexdigest()[:32]

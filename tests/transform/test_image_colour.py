@@ -14,7 +14,7 @@ import pytest
 from golden.make_colours import CASES, hashes
 from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError
-from penstock.transform import image as I
+from penstock.transform import image
 from penstock.transform.image import ImageKernel, ToLayout, fuse
 from support.images import encoded, picture, spans
 
@@ -32,12 +32,14 @@ def never() -> tuple[int, int]:
     raise AssertionError("the size of the first picture was asked for")
 
 
-def kernel_of(ops: I.ImageOp | list[I.ImageOp], shape: tuple[int, ...]) -> ImageKernel:
+def kernel_of(ops: image.ImageOp | list[image.ImageOp], shape: tuple[int, ...]) -> ImageKernel:
     chain = ops if isinstance(ops, list) else [ops]
     return fuse([*chain, ToLayout("NHWC")], Field("uint8", shape), never)
 
 
-def run(ops: I.ImageOp | list[I.ImageOp], pixels: Pixels, rows: int = 1, key: int = 1, threads: int = 1) -> Pixels:
+def run(
+    ops: image.ImageOp | list[image.ImageOp], pixels: Pixels, rows: int = 1, key: int = 1, threads: int = 1
+) -> Pixels:
     kernel = kernel_of(ops, pixels.shape)
     out = np.empty((rows, *kernel.field.shape), kernel.field.numpy_dtype)
     same = np.ascontiguousarray(np.broadcast_to(pixels, (rows, *pixels.shape)))
@@ -45,7 +47,7 @@ def run(ops: I.ImageOp | list[I.ImageOp], pixels: Pixels, rows: int = 1, key: in
     return out
 
 
-def drawn(op: I.ImageOp, rows: int = 10_000, channels: int = 3) -> dict[str, npt.NDArray[np.float64]]:
+def drawn(op: image.ImageOp, rows: int = 10_000, channels: int = 3) -> dict[str, npt.NDArray[np.float64]]:
     """What an op draws for so many rows."""
     column = np.broadcast_to(np.zeros((1, 1, 1, 1), np.uint8), (rows, 4, 4, channels))
     return kernel_of(op, (4, 4, channels)).drawn(column, np.arange(rows), 3)[0]
@@ -70,7 +72,7 @@ def theirs(function: Callable[[Any], Any], pixels: Pixels) -> Pixels:
     return result.transpose(1, 2, 0)
 
 
-def differences(op: I.ImageOp, function: Callable[[Any], Any], *, channels: int = 3, least: int = 1) -> Pixels:
+def differences(op: image.ImageOp, function: Callable[[Any], Any], *, channels: int = 3, least: int = 1) -> Pixels:
     """How many levels apart ours and torchvision's are: of all numbers, in photographs and noise of sides from `least` on."""
     apart = []
     for pixels in [*pictures(), *(noise(shape) for shape in SHAPES)]:
@@ -82,27 +84,27 @@ def differences(op: I.ImageOp, function: Callable[[Any], Any], *, channels: int 
     return np.concatenate(apart)
 
 
-EQUAL: dict[str, tuple[I.ImageOp, Callable[[Any], Any]]] = {
-    "brightness 1.3": (I.ColorJitter(brightness=(1.3, 1.3)), lambda x: F.adjust_brightness(x, 1.3)),
-    "brightness 0": (I.ColorJitter(brightness=(0, 0)), lambda x: F.adjust_brightness(x, 0.0)),
-    "solarize 100.5": (I.RandomSolarize(100.5, 1), lambda x: F.solarize(x, 100.5)),
-    "solarize 255": (I.RandomSolarize(255, p=1), lambda x: F.solarize(x, 255)),
-    "solarize below": (I.RandomSolarize(-1, p=1), lambda x: F.solarize(x, -1.0)),
+EQUAL: dict[str, tuple[image.ImageOp, Callable[[Any], Any]]] = {
+    "brightness 1.3": (image.ColorJitter(brightness=(1.3, 1.3)), lambda x: F.adjust_brightness(x, 1.3)),
+    "brightness 0": (image.ColorJitter(brightness=(0, 0)), lambda x: F.adjust_brightness(x, 0.0)),
+    "solarize 100.5": (image.RandomSolarize(100.5, 1), lambda x: F.solarize(x, 100.5)),
+    "solarize 255": (image.RandomSolarize(255, p=1), lambda x: F.solarize(x, 255)),
+    "solarize below": (image.RandomSolarize(-1, p=1), lambda x: F.solarize(x, -1.0)),
     **{
-        f"posterize {bits}": (I.RandomPosterize(bits, 1), lambda x, bits=bits: F.posterize(x, bits))  # type: ignore[misc]
+        f"posterize {bits}": (image.RandomPosterize(bits, 1), lambda x, bits=bits: F.posterize(x, bits))  # type: ignore[misc]
         for bits in range(9)
     },
-    "invert": (I.RandomInvert(1), F.invert),
-    "autocontrast": (I.RandomAutocontrast(1), F.autocontrast),
-    "equalize": (I.RandomEqualize(1), F.equalize),
-    "grey": (I.Grayscale(), F.rgb_to_grayscale),
-    "grey of three channels": (I.Grayscale(3), lambda x: F.rgb_to_grayscale(x, 3)),
-    **{f"JPEG {q}": (I.JPEG(q), lambda x, q=q: F.jpeg(x, q)) for q in (1, 10, 49, 50, 75, 90, 100)},  # type: ignore[misc]
+    "invert": (image.RandomInvert(1), F.invert),
+    "autocontrast": (image.RandomAutocontrast(1), F.autocontrast),
+    "equalize": (image.RandomEqualize(1), F.equalize),
+    "grey": (image.Grayscale(), F.rgb_to_grayscale),
+    "grey of three channels": (image.Grayscale(3), lambda x: F.rgb_to_grayscale(x, 3)),
+    **{f"JPEG {q}": (image.JPEG(q), lambda x, q=q: F.jpeg(x, q)) for q in (1, 10, 49, 50, 75, 90, 100)},  # type: ignore[misc]
 }
-NEAR: dict[str, tuple[I.ImageOp, Callable[[Any], Any]]] = {
+NEAR: dict[str, tuple[image.ImageOp, Callable[[Any], Any]]] = {
     **{
         f"{name} {factor}": (
-            I.ColorJitter(**{name: (factor, factor)}),
+            image.ColorJitter(**{name: (factor, factor)}),
             lambda x, name=name, factor=factor: getattr(F, f"adjust_{name}")(x, factor),  # type: ignore[misc]
         )
         for name, factors in {
@@ -114,15 +116,15 @@ NEAR: dict[str, tuple[I.ImageOp, Callable[[Any], Any]]] = {
     },
     **{
         f"sharpness {factor}": (
-            I.RandomAdjustSharpness(factor, 1),
+            image.RandomAdjustSharpness(factor, 1),
             lambda x, factor=factor: F.adjust_sharpness(x, factor),  # type: ignore[misc]
         )
         for factor in (0, 0.3, 2.5)
     },
-    "blur 3": (I.GaussianBlur(3, 0.8), lambda x: F.gaussian_blur(x, 3, 0.8)),
-    "blur 5 and 3": (I.GaussianBlur((5, 3), 1.3), lambda x: F.gaussian_blur(x, [5, 3], 1.3)),
-    "blur 23": (I.GaussianBlur(23, 1.9), lambda x: F.gaussian_blur(x, 23, 1.9)),
-    "blur 1": (I.GaussianBlur(1, 0.1), lambda x: F.gaussian_blur(x, 1, 0.1)),
+    "blur 3": (image.GaussianBlur(3, 0.8), lambda x: F.gaussian_blur(x, 3, 0.8)),
+    "blur 5 and 3": (image.GaussianBlur((5, 3), 1.3), lambda x: F.gaussian_blur(x, [5, 3], 1.3)),
+    "blur 23": (image.GaussianBlur(23, 1.9), lambda x: F.gaussian_blur(x, 23, 1.9)),
+    "blur 1": (image.GaussianBlur(1, 0.1), lambda x: F.gaussian_blur(x, 1, 0.1)),
 }
 
 
@@ -138,7 +140,7 @@ def test_tables_and_jpeg_equal_torchvisions(name: str, channels: int) -> None:
 def test_blends_and_blurs_are_within_a_level_of_torchvisions(name: str, channels: int) -> None:
     """999 of 1,000 numbers equal, where torchvision fuses multiplications and additions as processors with AVX2 do; hue has two levels."""
     op, function = NEAR[name]
-    least = max(op.kernel_size) // 2 + 1 if isinstance(op, I.GaussianBlur) else 1
+    least = max(op.kernel_size) // 2 + 1 if isinstance(op, image.GaussianBlur) else 1
     apart = differences(op, function, channels=channels, least=least)
     assert apart.max() <= (2 if "hue" in name else 1)
     if "AVX" in torch.backends.cpu.get_cpu_capability():
@@ -147,8 +149,19 @@ def test_blends_and_blurs_are_within_a_level_of_torchvisions(name: str, channels
 
 def test_changes_in_a_row_are_what_they_are_one_after_another() -> None:
     """Tables become one, and whole images stand between rows."""
-    ops = [I.RandomInvert(1), I.RandomSolarize(90, 1), I.RandomEqualize(1), I.ColorJitter(saturation=(0.4, 0.4))]
-    ops += [I.RandomPosterize(5, 1), I.RandomAutocontrast(1), I.CenterCrop((30, 20)), I.RandomInvert(1), I.JPEG(60)]
+    ops = [
+        image.RandomInvert(1),
+        image.RandomSolarize(90, 1),
+        image.RandomEqualize(1),
+        image.ColorJitter(saturation=(0.4, 0.4)),
+    ]
+    ops += [
+        image.RandomPosterize(5, 1),
+        image.RandomAutocontrast(1),
+        image.CenterCrop((30, 20)),
+        image.RandomInvert(1),
+        image.JPEG(60),
+    ]
     pixels = noise((41, 67))
     expected = pixels
     for op in ops:
@@ -159,13 +172,16 @@ def test_changes_in_a_row_are_what_they_are_one_after_another() -> None:
 def test_a_part_of_a_whole_image_is_recoloured() -> None:
     """The rows of a canvas's part lie further apart than the part is wide."""
     pixels = noise((50, 90))
-    blurred = run(I.GaussianBlur(3, 1.0), pixels)[0]
-    got = run([I.GaussianBlur(3, 1.0), I.CenterCrop(20), I.RandomInvert(1)], pixels)[0]
+    blurred = run(image.GaussianBlur(3, 1.0), pixels)[0]
+    got = run([image.GaussianBlur(3, 1.0), image.CenterCrop(20), image.RandomInvert(1)], pixels)[0]
     np.testing.assert_array_equal(got, 255 - blurred[15:35, 35:55])
 
 
 def test_margins_get_colours_too() -> None:
-    got = run([I.CenterCrop((20, 24)), I.RandomInvert(1), I.GaussianBlur(3, 1.0)], np.full((4, 4, 3), 255, np.uint8))[0]
+    got = run(
+        [image.CenterCrop((20, 24)), image.RandomInvert(1), image.GaussianBlur(3, 1.0)],
+        np.full((4, 4, 3), 255, np.uint8),
+    )[0]
     assert (got[0] == 255).all()
     assert got[10, 12, 0] == 0
 
@@ -190,7 +206,7 @@ class TestDraws:
     """10,000 draws each, of fixed seeds."""
 
     def test_color_jitter(self) -> None:
-        ours = drawn(I.ColorJitter(0.4, (0.5, 2), 1.5, 0.1))
+        ours = drawn(image.ColorJitter(0.4, (0.5, 2), 1.5, 0.1))
         expected = theirs_drawn(v2.ColorJitter(0.4, (0.5, 2), 1.5, 0.1))
         for name in ("brightness_factor", "contrast_factor", "saturation_factor", "hue_factor"):
             assert_alike(ours[name], [one[name] for one in expected])
@@ -198,7 +214,7 @@ class TestDraws:
         assert_alike(ours["order"], [digits(one["fn_idx"]) for one in expected])
 
     def test_photometric_distort(self) -> None:
-        ours, expected = drawn(I.RandomPhotometricDistort(p=0.3)), theirs_drawn(v2.RandomPhotometricDistort(p=0.3))
+        ours, expected = drawn(image.RandomPhotometricDistort(p=0.3)), theirs_drawn(v2.RandomPhotometricDistort(p=0.3))
         for name in ("brightness_factor", "contrast_factor", "saturation_factor", "hue_factor"):
             have = np.isfinite(ours[name])
             assert_alike(have, [one[name] is not None for one in expected])
@@ -209,62 +225,62 @@ class TestDraws:
 
     def test_channels(self) -> None:
         expected = [digits(one["permutation"]) for one in theirs_drawn(v2.RandomChannelPermutation())]
-        assert_alike(drawn(I.RandomChannelPermutation())["permutation"], expected)
+        assert_alike(drawn(image.RandomChannelPermutation())["permutation"], expected)
 
     def test_sigma_and_quality(self) -> None:
         expected = theirs_drawn(v2.GaussianBlur(5, (0.3, 1.7)))
-        assert_alike(drawn(I.GaussianBlur(5, (0.3, 1.7)))["sigma"], [one["sigma"][0] for one in expected])
-        ours = drawn(I.JPEG((20, 30)))["quality"]
+        assert_alike(drawn(image.GaussianBlur(5, (0.3, 1.7)))["sigma"], [one["sigma"][0] for one in expected])
+        ours = drawn(image.JPEG((20, 30)))["quality"]
         assert set(ours) == set(range(20, 31))
         assert_alike(ours, [one["quality"] for one in theirs_drawn(v2.JPEG((20, 30)))])
 
-    @pytest.mark.parametrize("op", [I.RandomEqualize, I.RandomAutocontrast])
+    @pytest.mark.parametrize("op", [image.RandomEqualize, image.RandomAutocontrast])
     def test_probabilities(self, op: Any) -> None:
         assert abs(drawn(op(0.3))["applied"].mean() - 0.3) < 0.02
-        assert abs(drawn(I.RandomAdjustSharpness(2, 0.3))["applied"].mean() - 0.3) < 0.02
+        assert abs(drawn(image.RandomAdjustSharpness(2, 0.3))["applied"].mean() - 0.3) < 0.02
 
     @pytest.mark.parametrize("numbers", [(0.0, 0.1, True), (0.1, 0.5, True), (-0.2, 0.3, False), (0.0, 0.002, True)])
     def test_noise(self, numbers: tuple[float, float, bool]) -> None:
         pixels = np.full((200, 200, 3), 100, np.uint8)
-        ours = run(I.GaussianNoise(*numbers), pixels)[0]
+        ours = run(image.GaussianNoise(*numbers), pixels)[0]
         torch.manual_seed(1)
         assert_alike(ours.ravel(), theirs(lambda x: F.gaussian_noise(x, *numbers), pixels).ravel())
         assert abs(np.corrcoef(ours[..., 0].ravel(), ours[..., 1].ravel())[0, 1]) < 0.02
-        assert not np.array_equal(*run(I.GaussianNoise(sigma=0.1), pixels, rows=2))
+        assert not np.array_equal(*run(image.GaussianNoise(sigma=0.1), pixels, rows=2))
 
     def test_what_is_neutral_draws_and_does_nothing(self) -> None:
-        assert set(drawn(I.ColorJitter(0, (1, 1), None, 0.0), rows=5)) == {"order"}
-        assert I.ColorJitter(0, hue=0) == I.ColorJitter()
+        assert set(drawn(image.ColorJitter(0, (1, 1), None, 0.0), rows=5)) == {"order"}
+        assert image.ColorJitter(0, hue=0) == image.ColorJitter()
         pixels = noise((9, 9))
-        np.testing.assert_array_equal(run(I.ColorJitter(), pixels)[0], pixels)
-        np.testing.assert_array_equal(run(I.GaussianNoise(0, 0), pixels)[0], pixels)
+        np.testing.assert_array_equal(run(image.ColorJitter(), pixels)[0], pixels)
+        np.testing.assert_array_equal(run(image.GaussianNoise(0, 0), pixels)[0], pixels)
 
 
-EVERY: list[I.ImageOp] = [
-    I.ColorJitter(0.4, 0.4, 0.4, 0.1),
-    I.RandomPhotometricDistort(),
-    I.RandomChannelPermutation(),
-    I.Grayscale(3),
-    I.RandomSolarize(100),
-    I.RandomPosterize(3),
-    I.RandomEqualize(),
-    I.RandomAutocontrast(),
-    I.RandomAdjustSharpness(2),
-    I.GaussianBlur(5),
-    I.GaussianNoise(),
-    I.JPEG((10, 90)),
+EVERY: list[image.ImageOp] = [
+    image.ColorJitter(0.4, 0.4, 0.4, 0.1),
+    image.RandomPhotometricDistort(),
+    image.RandomChannelPermutation(),
+    image.Grayscale(3),
+    image.RandomSolarize(100),
+    image.RandomPosterize(3),
+    image.RandomEqualize(),
+    image.RandomAutocontrast(),
+    image.RandomAdjustSharpness(2),
+    image.GaussianBlur(5),
+    image.GaussianNoise(),
+    image.JPEG((10, 90)),
 ]
 
 
 def test_threads_and_encoding_change_nothing() -> None:
     data = [encoded(picture(60 + size, 50, mode="RGB"), "PNG") for size in range(6)]
-    ops = [I.Decode(), I.Resize((40, 48)), *EVERY, I.ToLayout("NHWC")]
+    ops = [image.Decode(), image.Resize((40, 48)), *EVERY, image.ToLayout("NHWC")]
     kernel = fuse(ops, Field("bytes"), never)
     outs = [np.empty((6, *kernel.field.shape), np.uint8) for _ in range(2)]
     for out, threads in zip(outs, (1, 4), strict=True):
         kernel(spans(*data), np.arange(6), key=5, out=out, threads=threads)
     np.testing.assert_array_equal(*outs)
-    held = run([I.Resize((40, 48)), *EVERY], np.asarray(picture(60, 50, mode="RGB")), key=5)
+    held = run([image.Resize((40, 48)), *EVERY], np.asarray(picture(60, 50, mode="RGB")), key=5)
     # A number more for Decode, which draws nothing.
     shifted = fuse(ops[1:], Field("uint8", (50, 60, 3)), never, numbers=range(1, len(ops)))
     shifted(np.asarray(picture(60, 50, mode="RGB"))[None], np.arange(1), key=5, out=outs[1][:1], threads=1)
@@ -274,22 +290,22 @@ def test_threads_and_encoding_change_nothing() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 65_535), (65_535, 1), (1, 1)])
 @pytest.mark.parametrize("op", EVERY, ids=repr)
-def test_thin_images(op: I.ImageOp, shape: tuple[int, int]) -> None:
+def test_thin_images(op: image.ImageOp, shape: tuple[int, int]) -> None:
     pixels = noise(shape)
     assert run(op, pixels).shape == (1, *pixels.shape)
     assert run(op, pixels[..., :1]).shape[:3] == (1, *shape)
 
 
 class TestModes:
-    @pytest.mark.parametrize("op", [*EVERY, I.Grayscale(), I.RandomGrayscale(), I.RandomInvert()], ids=repr)
-    def test_indices_and_wide_numbers_are_refused(self, op: I.ImageOp) -> None:
+    @pytest.mark.parametrize("op", [*EVERY, image.Grayscale(), image.RandomGrayscale(), image.RandomInvert()], ids=repr)
+    def test_indices_and_wide_numbers_are_refused(self, op: image.ImageOp) -> None:
         with pytest.raises(PlanError, match='"P"'):
-            fuse([I.Decode(mode="P"), I.Resize((8, 8), "nearest"), op], Field("bytes"), never)
+            fuse([image.Decode(mode="P"), image.Resize((8, 8), "nearest"), op], Field("bytes"), never)
         with pytest.raises(PlanError, match='"I16"'):
-            fuse([I.Decode(mode="I16"), I.Resize((8, 8)), op], Field("bytes"), never)
+            fuse([image.Decode(mode="I16"), image.Resize((8, 8)), op], Field("bytes"), never)
         with pytest.raises(PlanError, match="Normalize"):
-            fuse([I.Decode(), I.Resize((8, 8)), I.Normalize(I.IMAGENET), op], Field("bytes"), never)
-        if not isinstance(op, I.GaussianBlur):
+            fuse([image.Decode(), image.Resize((8, 8)), image.Normalize(image.IMAGENET), op], Field("bytes"), never)
+        if not isinstance(op, image.GaussianBlur):
             with pytest.raises(PlanError, match='"RGBA"'):
                 kernel_of(op, (8, 8, 4))
 
@@ -297,60 +313,65 @@ class TestModes:
     def test_alpha_is_blurred(self, channels: int) -> None:
         pixels = noise((30, 40), channels)
         np.testing.assert_array_equal(
-            run(I.GaussianBlur(3, 1.0), pixels)[0][..., -1:], run(I.GaussianBlur(3, 1.0), pixels[..., -1:])[0]
+            run(image.GaussianBlur(3, 1.0), pixels)[0][..., -1:], run(image.GaussianBlur(3, 1.0), pixels[..., -1:])[0]
         )
 
     def test_grey_changes_the_mode_of_what_follows(self) -> None:
         """Ops behind it work on one channel, as torchvision's do, and so does Normalize."""
         pixels = pictures()[0]
-        tail = [I.ColorJitter(contrast=(1.5, 1.5)), I.RandomHorizontalFlip(1), I.Resize((50, 60)), I.JPEG(40)]
+        tail = [
+            image.ColorJitter(contrast=(1.5, 1.5)),
+            image.RandomHorizontalFlip(1),
+            image.Resize((50, 60)),
+            image.JPEG(40),
+        ]
         expected = theirs(lambda x: F.rgb_to_grayscale(x, 1), pixels)
-        np.testing.assert_array_equal(run([I.Grayscale(), *tail], pixels), run(tail, expected))
-        kernel = fuse([I.Grayscale(1), I.Normalize(0.5, 0.25)], Field("uint8", pixels.shape), never)
+        np.testing.assert_array_equal(run([image.Grayscale(), *tail], pixels), run(tail, expected))
+        kernel = fuse([image.Grayscale(1), image.Normalize(0.5, 0.25)], Field("uint8", pixels.shape), never)
         assert kernel.field == Field("float32", (1, *pixels.shape[:2]))
-        back = run([I.Grayscale(1), I.Grayscale(3)], pixels)[0]
+        back = run([image.Grayscale(1), image.Grayscale(3)], pixels)[0]
         np.testing.assert_array_equal(back, np.broadcast_to(expected, pixels.shape))
 
     def test_grey_inside_a_random_op_is_refused(self) -> None:
         with pytest.raises(PlanError, match="must be the same for all images"):
-            kernel_of(I.RandomApply([I.Grayscale(1)]), (8, 8, 3))
-        assert kernel_of(I.RandomApply([I.Grayscale(3)]), (8, 8, 3)).field.shape == (8, 8, 3)
+            kernel_of(image.RandomApply([image.Grayscale(1)]), (8, 8, 3))
+        assert kernel_of(image.RandomApply([image.Grayscale(3)]), (8, 8, 3)).field.shape == (8, 8, 3)
 
 
-BAD: list[Callable[[], I.ImageOp]] = [
-    lambda: I.Grayscale(2),
-    lambda: I.ColorJitter(-0.1),
-    lambda: I.ColorJitter(brightness=(0.5,)),
-    lambda: I.ColorJitter(contrast=(2, 1)),
-    lambda: I.ColorJitter(saturation=(-1, 1)),
-    lambda: I.ColorJitter(hue=0.6),
-    lambda: I.ColorJitter(hue=(-0.6, 0)),
-    lambda: I.ColorJitter("much"),  # type: ignore[arg-type]
-    lambda: I.ColorJitter(float("nan")),
-    lambda: I.RandomPhotometricDistort(brightness=(-1, 1)),
-    lambda: I.RandomPhotometricDistort(hue=(0, 0.7)),
-    lambda: I.RandomPhotometricDistort(contrast=0.5),  # type: ignore[arg-type]
-    lambda: I.RandomPhotometricDistort(p=2),
-    lambda: I.RandomSolarize(256),
-    lambda: I.RandomSolarize(float("nan")),
-    lambda: I.RandomPosterize(9),
-    lambda: I.RandomPosterize(-1),
-    lambda: I.RandomPosterize(2.5),  # type: ignore[arg-type]
-    lambda: I.RandomEqualize(1.5),
-    lambda: I.RandomAutocontrast(-0.5),
-    lambda: I.RandomAdjustSharpness(-1),
-    lambda: I.RandomAdjustSharpness(float("inf")),
-    lambda: I.GaussianBlur(4),
-    lambda: I.GaussianBlur(0),
-    lambda: I.GaussianBlur((3, 3, 3)),  # type: ignore[arg-type]
-    lambda: I.GaussianBlur(3, 0),
-    lambda: I.GaussianBlur(3, (2, 1)),
-    lambda: I.GaussianNoise(sigma=-1),
-    lambda: I.GaussianNoise(mean=float("inf")),
-    lambda: I.JPEG(0),
-    lambda: I.JPEG(101),
-    lambda: I.JPEG((50, 40)),
-    lambda: I.JPEG(50.5),  # type: ignore[arg-type]
+BAD: list[Callable[[], image.ImageOp]] = [
+    lambda: image.Grayscale(2),
+    lambda: image.ColorJitter(-0.1),
+    lambda: image.ColorJitter(brightness=(0.5,)),
+    lambda: image.ColorJitter(contrast=(2, 1)),
+    lambda: image.ColorJitter(saturation=(-1, 1)),
+    lambda: image.ColorJitter(hue=0.6),
+    lambda: image.ColorJitter(hue=(-0.6, 0)),
+    lambda: image.ColorJitter("much"),  # type: ignore[arg-type]
+    lambda: image.ColorJitter(float("nan")),
+    lambda: image.RandomPhotometricDistort(brightness=(-1, 1)),
+    lambda: image.RandomPhotometricDistort(hue=(0, 0.7)),
+    lambda: image.RandomPhotometricDistort(contrast=0.5),  # type: ignore[arg-type]
+    lambda: image.RandomPhotometricDistort(p=2),
+    lambda: image.RandomSolarize(256),
+    lambda: image.RandomSolarize(float("nan")),
+    lambda: image.RandomPosterize(9),
+    lambda: image.RandomPosterize(-1),
+    lambda: image.RandomPosterize(2.5),  # type: ignore[arg-type]
+    lambda: image.RandomEqualize(1.5),
+    lambda: image.RandomAutocontrast(-0.5),
+    lambda: image.RandomAdjustSharpness(-1),
+    lambda: image.RandomAdjustSharpness(float("inf")),
+    lambda: image.GaussianBlur(4),
+    lambda: image.GaussianBlur(0),
+    lambda: image.GaussianBlur((3, 3, 3)),  # type: ignore[arg-type]
+    lambda: image.GaussianBlur(3, 0),
+    lambda: image.GaussianBlur(3, (2, 1)),
+    lambda: image.GaussianNoise(sigma=-1),
+    lambda: image.GaussianNoise(mean=float("inf")),
+    lambda: image.JPEG(0),
+    lambda: image.JPEG(101),
+    lambda: image.JPEG((50, 40)),
+    lambda: image.JPEG(50.5),  # type: ignore[arg-type]
 ]
 
 
@@ -361,11 +382,11 @@ def test_wrong_arguments_are_told(number: int) -> None:
 
 
 def test_what_torchvision_takes_is_taken() -> None:
-    assert I.GaussianBlur([3]) == I.GaussianBlur(3)  # type: ignore[arg-type]
-    assert I.GaussianBlur((3, 5), [0.5]).sigma == (0.5, 0.5)  # type: ignore[arg-type]
-    assert I.ColorJitter([0.8, 1.2], hue=np.float64(0.2)).hue == (-0.2, 0.2)
-    assert I.ColorJitter(2).brightness == (0.0, 3.0)
-    assert I.JPEG([5, 9]).quality == (5, 9)  # type: ignore[arg-type]
+    assert image.GaussianBlur([3]) == image.GaussianBlur(3)  # type: ignore[arg-type]
+    assert image.GaussianBlur((3, 5), [0.5]).sigma == (0.5, 0.5)  # type: ignore[arg-type]
+    assert image.ColorJitter([0.8, 1.2], hue=np.float64(0.2)).hue == (-0.2, 0.2)
+    assert image.ColorJitter(2).brightness == (0.0, 3.0)
+    assert image.JPEG([5, 9]).quality == (5, 9)  # type: ignore[arg-type]
 
 
 def test_colours_are_pinned() -> None:

@@ -28,26 +28,28 @@ impl Quantiser {
 pub(super) fn forward(plane: &[u8], offset: usize, stride: usize, by: &Quantiser, block: &mut Block) {
     let mut rows: Rows = [[0; 8]; 8];
     for (y, row) in rows.iter_mut().enumerate() {
-        let samples = plane[offset + y * stride..].first_chunk::<8>().expect("whole blocks");
-        *row = samples.map(|sample| i32::from(sample) - 128);
+        let samples = &plane[offset + y * stride..][..8];
+        for (value, &sample) in row.iter_mut().zip(samples) {
+            *value = i32::from(sample) - 128;
+        }
     }
     let rows = transform::<false>(transposed(&rows));
     let rows = transform::<true>(transposed(&rows));
-    for (y, row) in rows.iter().enumerate() {
-        for x in 0..8 {
-            let (value, place) = (row[x], y * 8 + x);
-            let steps = ((value.abs() as f32 + by.half[place]) * by.inverse[place]) as i32;
-            block.0[place] = (if value < 0 { -steps } else { steps }) as i16;
-        }
+    let rows = rows.as_flattened();
+    for place in 0..64 {
+        let steps = (rows[place].abs() as f32 + by.half[place]) * by.inverse[place];
+        // In a float of that size, the lowest bits are what stands before the point.
+        let steps = (steps.floor() + 12_582_912.0).to_bits() as i16;
+        block.0[place] = if rows[place] < 0 { -steps } else { steps };
     }
 }
 
 #[inline(always)]
 fn transposed(rows: &Rows) -> Rows {
     let mut out = [[0; 8]; 8];
-    for (y, row) in rows.iter().enumerate() {
-        for (x, &value) in row.iter().enumerate() {
-            out[x][y] = value;
+    for y in 0..8 {
+        for x in 0..8 {
+            out[x][y] = rows[y][x];
         }
     }
     out
@@ -57,26 +59,29 @@ fn transposed(rows: &Rows) -> Rows {
 #[inline(always)]
 fn transform<const IS_SECOND: bool>(x: Rows) -> Rows {
     let mut out = [[0; 8]; 8];
-    let even = |value: i32| if IS_SECOND { (value + 2) >> 2 } else { value << 2 };
     let bits = if IS_SECOND { 15 } else { 11 };
-    let descale = |value: i32| (value + (1 << (bits - 1))) >> bits;
     for i in 0..8 {
-        let sum = |a: usize| x[a][i] + x[7 - a][i];
-        let difference = |a: usize| x[a][i] - x[7 - a][i];
-        let (outer, inner) = ([sum(0) + sum(3), sum(0) - sum(3)], [sum(1) + sum(2), sum(1) - sum(2)]);
-        out[0][i] = even(outer[0] + inner[0]);
-        out[4][i] = even(outer[0] - inner[0]);
-        let z = (inner[1] + outer[1]) * 4433;
-        out[2][i] = descale(z + outer[1] * 6270);
-        out[6][i] = descale(z - inner[1] * 15137);
-        let [t4, t5, t6, t7] = [difference(3), difference(2), difference(1), difference(0)];
+        let (s0, s1, s2, s3) = (x[0][i] + x[7][i], x[1][i] + x[6][i], x[2][i] + x[5][i], x[3][i] + x[4][i]);
+        let (t4, t5, t6, t7) = (x[3][i] - x[4][i], x[2][i] - x[5][i], x[1][i] - x[6][i], x[0][i] - x[7][i]);
+        let (outer, inner) = (s0 + s3, s1 + s2);
+        let (even, odd) = (outer + inner, outer - inner);
+        (out[0][i], out[4][i]) = if IS_SECOND { ((even + 2) >> 2, (odd + 2) >> 2) } else { (even << 2, odd << 2) };
+        let (outer, inner) = (s0 - s3, s1 - s2);
+        let z = (inner + outer) * 4433;
+        out[2][i] = descale(z + outer * 6270, bits);
+        out[6][i] = descale(z - inner * 15137, bits);
         let z5 = (t4 + t6 + t5 + t7) * 9633;
         let (z1, z2) = ((t4 + t7) * -7373, (t5 + t6) * -20995);
         let (z3, z4) = ((t4 + t6) * -16069 + z5, (t5 + t7) * -3196 + z5);
-        out[7][i] = descale(t4 * 2446 + z1 + z3);
-        out[5][i] = descale(t5 * 16819 + z2 + z4);
-        out[3][i] = descale(t6 * 25172 + z2 + z3);
-        out[1][i] = descale(t7 * 12299 + z1 + z4);
+        out[7][i] = descale(t4 * 2446 + z1 + z3, bits);
+        out[5][i] = descale(t5 * 16819 + z2 + z4, bits);
+        out[3][i] = descale(t6 * 25172 + z2 + z3, bits);
+        out[1][i] = descale(t7 * 12299 + z1 + z4, bits);
     }
     out
+}
+
+#[inline(always)]
+const fn descale(value: i32, bits: u32) -> i32 {
+    (value + (1 << (bits - 1))) >> bits
 }

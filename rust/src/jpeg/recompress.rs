@@ -197,7 +197,7 @@ fn separate(picture: &Picture<'_>, luma: &mut Samples, chroma: &mut [Samples; 2]
     let wide = 2 * chroma[0].whole.0;
     let mut rows = [0; 4].map(|_| vec![0; wide]);
     for y in 0..height {
-        let colours = [0, 1, 2].map(|plane| picture.plane(y, plane));
+        let colours = [picture.plane(y, 0), picture.plane(y, 1), picture.plane(y, 2)];
         let out = luma.row_mut(y);
         weighed(colours, [19_595, 38_470, 7_471], 1 << 15, &mut out[..width]);
         let last = out[width - 1];
@@ -232,7 +232,8 @@ fn weighed([red, green, blue]: [&[u8]; 3], weights: [i32; 3], bias: i32, out: &m
 fn halve([above, below]: [&[u8]; 2], out: &mut [u8]) {
     let (above, below) = (above.as_chunks::<4>().0, below.as_chunks::<4>().0);
     for ((out, above), below) in out.as_chunks_mut::<2>().0.iter_mut().zip(above).zip(below) {
-        let sums: [u16; 4] = std::array::from_fn(|at| u16::from(above[at]) + u16::from(below[at]));
-        *out = [((sums[0] + sums[1] + 1) >> 2) as u8, ((sums[2] + sums[3] + 2) >> 2) as u8];
+        let first = u16::from(above[0]) + u16::from(above[1]) + u16::from(below[0]) + u16::from(below[1]);
+        let second = u16::from(above[2]) + u16::from(above[3]) + u16::from(below[2]) + u16::from(below[3]);
+        *out = [((first + 1) >> 2) as u8, ((second + 2) >> 2) as u8];
     }
 }

@@ -118,11 +118,11 @@ fn sum_of_greys(planes: Planes<'_>, channels: usize, level: Level) -> u64 {
 
 #[inline(always)]
 fn sum_of([red, green, blue]: [&[u8]; 3]) -> u32 {
-    red.iter()
-        .zip(green)
-        .zip(blue)
-        .map(|((&red, &green), &blue)| u32::from(low_bits(grey_of([red, green, blue]))))
-        .sum()
+    let mut sum = 0;
+    for ((&red, &green), &blue) in red.iter().zip(green).zip(blue) {
+        sum += u32::from(low_bits(grey_of([red, green, blue])));
+    }
+    sum
 }
 
 /// Grey, in one plane or in three.

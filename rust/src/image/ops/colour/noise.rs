@@ -59,22 +59,33 @@ impl Whole for Noise {
         let (slots, clip) = (&*self.of.slots, self.of.clip);
         for (index, plane) in canvas.each_plane_mut().enumerate() {
             let mut rng = Rng::new(mix(&[self.key, index as u64]));
-            for pair in plane.chunks_mut(2) {
-                let bits = rng.bits();
-                for (number, bits) in pair.iter_mut().zip([bits as u32, (bits >> 32) as u32]) {
-                    let sum = i16::from(*number) + drawn(slots, bits);
-                    *number = if clip { sum.clamp(0, 255) as u8 } else { sum as u8 };
-                }
+            if clip {
+                add(plane, &mut rng, slots, |sum| sum.clamp(0, 255) as u8);
+            } else {
+                add(plane, &mut rng, slots, |sum| sum as u8);
             }
         }
         Ok(())
     }
 }
 
+/// Adds noise to every number, two of each draw.
+fn add(plane: &mut [u8], rng: &mut Rng, slots: &[Slot; SLOTS], byte: impl Fn(i16) -> u8) {
+    let (pairs, rest) = plane.as_chunks_mut::<2>();
+    for [first, second] in pairs {
+        let bits = rng.bits();
+        *first = byte(i16::from(*first) + drawn(slots, bits as u32));
+        *second = byte(i16::from(*second) + drawn(slots, (bits >> 32) as u32));
+    }
+    for last in rest {
+        *last = byte(i16::from(*last) + drawn(slots, rng.bits() as u32));
+    }
+}
+
 #[inline(always)]
 fn drawn(slots: &[Slot; SLOTS], bits: u32) -> i16 {
-    let slot = &slots[(bits >> CHOICE) as usize];
-    slot.numbers[usize::from(bits & ((1 << CHOICE) - 1) >= slot.threshold)]
+    let Slot { threshold, numbers: [first, second] } = slots[(bits >> CHOICE) as usize];
+    if bits & ((1 << CHOICE) - 1) < threshold { first } else { second }
 }
 
 /// The probability of each number from -255 to 255, which a normal one becomes without what is behind its point.
