@@ -11,6 +11,7 @@ use super::passes::{Packed, vertical};
 use super::samples::Samples;
 use super::simd::Level;
 use super::sum::Sum;
+use super::vectorised::vectorised;
 use crate::core::geometry::Rect;
 
 /// What is resized to what, and which part of the result is wanted.
@@ -83,6 +84,8 @@ pub struct Resampler {
     vertical: Axis,
     /// The horizontal weights in the order in which the SIMD code takes them.
     packed: Packed,
+    /// Whether the columns of interleaved pixels are taken as they are.
+    is_split: bool,
     /// Bytes that the horizontal code may read from a row's start.
     reach: usize,
     row_bytes: usize,
@@ -109,6 +112,7 @@ impl Resampler {
             horizontal: Axis::default(),
             vertical: Axis::default(),
             packed: Packed::default(),
+            is_split: false,
             reach: 0,
             row_bytes: 0,
             width: 0,
@@ -172,6 +176,8 @@ impl Resampler {
         self.horizontal.keep_inside(width);
         self.vertical.rebase(y);
         let (channels, _) = self.source.counts();
+        let are_next = self.horizontal.first.iter().zip(0..).all(|(&first, place)| first == place);
+        self.is_split = channels == 3 && self.horizontal.taps == 1 && are_next;
         self.row_bytes = width as usize * channels;
         self.width = self.horizontal.len();
         self.pitch = pitch_of(self.width);
@@ -242,6 +248,11 @@ impl Resampler {
         let start = row % self.ring_rows * self.row_pitch();
         let (channels, _) = self.source.counts();
         let out = &mut self.ring[start + plane * self.pitch..][..channels * self.pitch];
+        if self.is_split {
+            let (red, others) = out.split_at_mut(self.pitch);
+            let (green, blue) = others.split_at_mut(self.pitch);
+            return vectorised!(self.level, split(&rows[..self.row_bytes], red, green, blue));
+        }
         let row = if rows.len() >= self.reach {
             rows
         } else {
@@ -265,5 +276,13 @@ impl Resampler {
             vertical(self.level, &self.ring, &self.places, &sum, out);
         }
         self.next += 1;
+    }
+}
+
+/// The planes of a row of pixels.
+#[inline(always)]
+fn split(row: &[u8], red: &mut [u8], green: &mut [u8], blue: &mut [u8]) {
+    for (((&[r, g, b], red), green), blue) in row.as_chunks::<3>().0.iter().zip(red).zip(green).zip(blue) {
+        (*red, *green, *blue) = (r, g, b);
     }
 }

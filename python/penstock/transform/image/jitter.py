@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from penstock.transform.image.colour import ColourOp
 from penstock.transform.image.op import Span, check, check_probability, checked_range, set_fields
 
@@ -59,11 +61,12 @@ class ColorJitter(ColourOp):
 
     def _range(self, name: str, value: float | Sequence[float]) -> Span | None:
         least, most, neutral = _FACTORS[name]
-        if not hasattr(value, "__len__"):
-            check(self, value >= 0, f"{name} from 0 on")  # type: ignore[operator]  # a number, or an error that says so
-            low = neutral - value  # type: ignore[operator]
-            value = (max(low, 0.0) if least == 0 else low, neutral + value)  # type: ignore[operator]
-        span = checked_range(self, value)
+        if isinstance(value, (Sequence, np.ndarray)):
+            span = checked_range(self, value)
+        else:
+            check(self, 0 <= value < math.inf, f"{name} from 0 on")
+            low = neutral - value
+            span = (float(low if least else max(low, 0.0)), float(neutral + value))
         check(self, least <= span[0] and span[1] <= most, f"{name} from {least:g} to {most:g}")
         return None if span == (neutral, neutral) else span
 
