@@ -81,6 +81,10 @@ def test_native_files_use_one_another_in_no_circle() -> None:
     TopologicalSorter(graph).prepare()
 
 
+#: An op by torchvision's name, and a verb, whose name stands in saved states.
+STAND_TWICE = {"Pad"}
+
+
 def test_a_class_name_stands_once() -> None:
     """A reader who meets a name knows which class is meant, and finds it."""
     files: dict[str, set[str]] = {}
@@ -88,4 +92,4 @@ def test_a_class_name_stands_once() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 files.setdefault(node.name, set()).add(path.relative_to(PACKAGE).as_posix())
-    assert {name: sorted(found) for name, found in files.items() if len(found) > 1} == {}
+    assert {name: sorted(found) for name, found in files.items() if len(found) > 1 and name not in STAND_TWICE} == {}

@@ -4,9 +4,8 @@
 use super::emit::Output;
 use super::kernels::{Avx2, has_avx2};
 use super::layout::Layout;
-use super::recompress::{self, Picture};
 use super::rows_avx2;
-use super::{DecodeOptions, Decoder, EntryPoints, Header, JpegError};
+use super::{DecodeOptions, Decoder, EntryPoints, Header, JpegError, Picture};
 
 /// [`EntryPoints::walk`], compiled for BMI2.
 pub(super) fn build(data: &[u8], header: &Header, every_mcus: u32) -> Result<EntryPoints, JpegError> {
@@ -53,7 +52,7 @@ pub(super) fn ycc_to_rgb(planes: [&mut [u8]; 3]) {
     unsafe { rows_avx2::ycc_planes(planes) }
 }
 
-/// [`recompress::run`], compiled for AVX2.
+/// [`Picture::recompress_with`], compiled for AVX2.
 pub(super) fn recompress(picture: &mut Picture<'_>, quality: u8) {
     assert!(has_avx2());
     // SAFETY: the CPU has the features, as was just asserted.
@@ -62,5 +61,5 @@ pub(super) fn recompress(picture: &mut Picture<'_>, quality: u8) {
 
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 fn recompress_avx2(picture: &mut Picture<'_>, quality: u8) {
-    recompress::run::<Avx2>(picture, quality);
+    picture.recompress_with::<Avx2>(quality);
 }

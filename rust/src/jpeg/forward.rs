@@ -36,11 +36,11 @@ pub(super) fn forward(plane: &[u8], offset: usize, stride: usize, by: &Quantiser
     let rows = transform::<false>(transposed(&rows));
     let rows = transform::<true>(transposed(&rows));
     let rows = rows.as_flattened();
-    for place in 0..64 {
-        let steps = (rows[place].abs() as f32 + by.half[place]) * by.inverse[place];
+    for (place, (&value, out)) in rows.iter().zip(&mut block.0).enumerate() {
+        let steps = (value.abs() as f32 + by.half[place]) * by.inverse[place];
         // In a float of that size, the lowest bits are what stands before the point.
         let steps = (steps.floor() + 12_582_912.0).to_bits() as i16;
-        block.0[place] = if rows[place] < 0 { -steps } else { steps };
+        *out = if value < 0 { -steps } else { steps };
     }
 }
 

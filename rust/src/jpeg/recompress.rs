@@ -55,6 +55,12 @@ impl Picture<'_> {
     fn plane(&self, y: usize, plane: usize) -> &[u8] {
         &self.bytes[(y * self.planes + plane) * self.pitch..][..self.size.0]
     }
+
+    /// [`recompress`] with some kernels.
+    #[inline(always)]
+    pub(super) fn recompress_with<K: Kernels>(&mut self, quality: u8) {
+        run::<K>(self, quality);
+    }
 }
 
 /// Gives the image the pixels that a JPEG of the given quality would have, from 1 to 100.
@@ -64,7 +70,7 @@ pub fn recompress(picture: &mut Picture<'_>, quality: u8, scalar: bool) {
         return super::avx2::recompress(picture, quality);
     }
     let _ = scalar;
-    run::<super::kernels::Scalar>(picture, quality);
+    picture.recompress_with::<super::kernels::Scalar>(quality);
 }
 
 /// The steps of a table for a quality, as libjpeg scales them.
@@ -148,7 +154,7 @@ impl Samples {
 }
 
 #[inline(always)]
-pub(super) fn run<K: Kernels>(picture: &mut Picture<'_>, quality: u8) {
+fn run<K: Kernels>(picture: &mut Picture<'_>, quality: u8) {
     let (width, height) = picture.size;
     let mut luma = Samples::new(picture.size);
     let by = Quantiser::new(steps(&LUMA, quality));

@@ -7,9 +7,10 @@ use super::{Change, brightness, contrast, hue, saturation, shuffled};
 use crate::core::keys::Rng;
 
 type Span = (f64, f64);
+type ByFactor = fn(f64) -> Change;
 
 /// The changes in the order in which torchvision numbers them.
-const CHANGES: [(&str, fn(f64) -> Change); 4] = [
+const CHANGES: [(&str, ByFactor); 4] = [
     ("brightness_factor", brightness),
     ("contrast_factor", contrast),
     ("saturation_factor", saturation),
