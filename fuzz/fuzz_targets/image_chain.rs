@@ -11,12 +11,16 @@ use penstock_core::image::numbers::Dtype;
 use penstock_core::image::filter::{Filter, Scaling};
 use penstock_core::image::limits::Limits;
 use penstock_core::image::mode::Mode;
+use penstock_core::image::moves::Border;
+use penstock_core::image::ops::warp::Look;
 use penstock_core::image::ops::{
-    CenterCrop, ColorJitter, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Op, Ops, RandomChange, RandomChannelPermutation, RandomGrayscale,
-    RandomHorizontalFlip, RandomPhotometricDistort, RandomResizedCrop, RandomVerticalFlip, Resize, colour,
+    CenterCrop, ColorJitter, ElasticTransform, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Letterbox, Margin, Op, Ops, Pad, RandomAffine, RandomChange,
+    RandomChannelPermutation, RandomCrop, RandomGrayscale, RandomHorizontalFlip, RandomPerspective, RandomPhotometricDistort, RandomResize, RandomResizedCrop,
+    RandomRotation, RandomShortestSize, RandomVerticalFlip, RandomZoomOut, Resize, ScaleJitter, colour,
 };
 use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
+use penstock_core::image::warp::Sampling;
 
 /// Bytes that choose: the format (3), the switches (1), and four ops of three bytes each.
 const CHOICE: usize = 16;
@@ -34,6 +38,50 @@ fn exact((height, width): (u32, u32)) -> Fit {
     Fit::Exact { height, width }
 }
 
+fn look(byte: u8) -> Look {
+    let sampling = if byte & 1 == 0 { Sampling::Nearest } else { Sampling::Bilinear };
+    Look { sampling, fill: (byte & 2 == 0).then(|| vec![f64::from(byte); 1 + usize::from(byte & 4)]) }
+}
+
+fn margin(byte: u8) -> Margin {
+    match byte & 3 {
+        0 => Margin::Constant(vec![f64::from(byte)]),
+        1 => Margin::Image(Border::Edge),
+        2 => Margin::Image(Border::Reflect),
+        _ => Margin::Image(Border::Symmetric),
+    }
+}
+
+/// What moves pixels elsewhere than to rows and columns.
+fn move_of(choice: &[u8]) -> Arc<dyn Op> {
+    let (size, how) = ((side(choice[1]), side(choice[2])), choice[0] / 16 % 16);
+    let (a, b) = (f64::from(choice[1]), f64::from(choice[2]));
+    let (look, p, scaling) = (look(choice[1]), a / 255.0, scaling(choice[2]));
+    let sides = [choice[1] as i8, choice[2] as i8, choice[1] as i8 / 2, 3].map(i64::from);
+    match how {
+        0 => Arc::new(RandomRotation { degrees: (a, a + b), expand: choice[2] & 1 == 0, center: None, look }),
+        1 => Arc::new(RandomRotation { degrees: (90.0, 90.0), expand: choice[2] & 1 == 0, center: None, look }),
+        2 => Arc::new(RandomAffine {
+            degrees: (-a, a),
+            translate: Some((p, b / 255.0)),
+            scale: Some((0.01 + p, 0.01 + p + b / 64.0)),
+            shear: Some(vec![-a, b]),
+            center: Some((a, -b)),
+            look,
+        }),
+        3 => Arc::new(RandomAffine { degrees: (0.0, 0.0), translate: Some((p, p)), scale: None, shear: None, center: None, look }),
+        4 => Arc::new(RandomPerspective { distortion_scale: p, p: b / 255.0, look }),
+        5 => Arc::new(ElasticTransform { alpha: (a, b), sigma: (b / 32.0, a / 32.0 + 0.01), look }),
+        6 | 7 => Arc::new(Pad { padding: sides, margin: margin(how ^ choice[1]) }),
+        8 | 9 => Arc::new(RandomCrop { size, padding: sides, pad_if_needed: how == 8, margin: margin(choice[2]) }),
+        10 => Arc::new(RandomZoomOut { fill: vec![b], side_range: (1.0, 1.0 + b / 64.0), p }),
+        11 => Arc::new(RandomResize { range: (size.0, size.0 + size.1), scaling }),
+        12 => Arc::new(RandomShortestSize { min_size: vec![a + 1.0, b + 1.0], max_size: Some(a + b + 1.0), scaling }),
+        13 => Arc::new(ScaleJitter { target_size: size, scale_range: (0.1, 2.0), scaling }),
+        _ => Arc::new(Letterbox { size, fill: vec![b], scaling }),
+    }
+}
+
 fn op(choice: &[u8]) -> Option<Arc<dyn Op>> {
     let (size, how) = ((side(choice[1]), side(choice[2])), choice[0] / 8);
     let p = f64::from(choice[1]) / 255.0;
@@ -45,6 +93,7 @@ fn op(choice: &[u8]) -> Option<Arc<dyn Op>> {
         4 => Arc::new(RandomHorizontalFlip { p }),
         5 => Arc::new(RandomVerticalFlip { p }),
         6 => Arc::new(RandomGrayscale { p }),
+        _ if choice[0] / 8 % 2 == 0 => move_of(choice),
         _ => return None,
     })
 }

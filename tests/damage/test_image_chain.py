@@ -21,6 +21,26 @@ CHAINS: dict[str, list[image.ImageOp]] = {
     "crop and flip": [image.RandomResizedCrop((24, 20)), image.RandomHorizontalFlip(), image.RandomVerticalFlip()],
     "two resizes": [image.Resize((40, 30)), image.CenterCrop((50, 20)), image.Resize((16, 16))],
     "colours": [image.Resize((9, 300)), image.RandomGrayscale(0.5), image.Normalize(*image.IMAGENET)],
+    "margins": [
+        image.Pad(3, padding_mode="reflect"),
+        image.RandomZoomOut(p=1.0, side_range=(1, 2)),
+        image.RandomCrop((24, 20), pad_if_needed=True, padding_mode="symmetric"),
+        image.Letterbox((20, 30), fill=9),
+    ],
+    "sizes": [
+        image.RandomResize(20, 40),
+        image.ScaleJitter((40, 40)),
+        image.RandomShortestSize([20, 30], 50),
+        image.Resize((16, 16)),
+    ],
+    "warps": [
+        image.Resize((30, 20)),
+        image.RandomRotation(40, "bilinear", expand=True),
+        image.RandomAffine(20, (0.2, 0.2), (0.5, 2), 9),
+        image.RandomPerspective(p=1.0),
+        image.ElasticTransform(),
+        image.CenterCrop(20),
+    ],
     "numbers": [image.Resize((20, 20), interpolation="bicubic"), image.ToDtype("float16"), image.ToLayout("NHWC")],
 }
 

@@ -1,6 +1,6 @@
 //! Affine maps as torchvision v2 describes and computes them (`_get_inverse_affine_matrix`, `_affine_grid`).
 
-use super::warp::{Block, Map};
+use super::warp::{BLOCK, Block, Map};
 
 /// What `affine` does to an image: rotates, scales and shears it around a centre, and moves it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,10 +103,10 @@ impl Map for AffineMap {
     fn places(&self, x: usize, y: usize, xs: &mut Block<f32>, ys: &mut Block<f32>) {
         let [[a, b, c], [d, e, f]] = self.rows;
         let y = self.start.1 + y as f32;
-        for (column, (to_x, to_y)) in (x as i32..).zip(xs.iter_mut().zip(ys)) {
-            let x = self.start.0 + column as f32;
-            *to_x = x * a + y * b + c;
-            *to_y = x * d + y * e + f;
+        for index in 0..BLOCK {
+            let x = self.start.0 + (x as i32 + index as i32) as f32;
+            xs[index] = x * a + y * b + c;
+            ys[index] = x * d + y * e + f;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Perspective maps as torchvision v2 computes them (`_get_perspective_coeffs`, `_perspective_grid`).
 
-use super::warp::{Block, Map};
+use super::warp::{BLOCK, Block, Map};
 
 /// A column and a row.
 pub type Corner = (f64, f64);
@@ -52,11 +52,11 @@ impl Map for PerspectiveMap {
     fn places(&self, x: usize, y: usize, xs: &mut Block<f32>, ys: &mut Block<f32>) {
         let [[a, b, c], [d, e, f]] = self.rows;
         let y = y as f32 + 0.5;
-        for (column, (to_x, to_y)) in (x as i32..).zip(xs.iter_mut().zip(ys)) {
-            let x = column as f32 + 0.5;
+        for index in 0..BLOCK {
+            let x = (x as i32 + index as i32) as f32 + 0.5;
             let below = x * self.below.0 + y * self.below.1 + 1.0;
-            *to_x = (x * a + y * b + c) / below - 1.0;
-            *to_y = (x * d + y * e + f) / below - 1.0;
+            xs[index] = (x * a + y * b + c) / below - 1.0;
+            ys[index] = (x * d + y * e + f) / below - 1.0;
         }
     }
 }

@@ -64,18 +64,27 @@ pub fn warped(
     let from = canvas.size();
     let border = if taking.sampling == Sampling::Nearest { taking.border } else { [0; 4] };
     spare.reset(((from.0 + 3) * 4, from.1 + 3), 1)?;
+    let Ok(pitch) = u32::try_from(spare.pitch()) else { return Err(too_large(from)) };
+    if u32::try_from(spare.bytes().len()).is_err() {
+        return Err(too_large(from));
+    }
     vectorised!(level, lay_out(canvas, border, spare));
     let planes = canvas.planes();
     canvas.reset(size, planes)?;
-    let source = Source { bytes: spare.bytes(), pitch: spare.pitch(), size: from };
-    vectorised!(
-        level,
-        match taking.sampling {
-            Sampling::Nearest => nearest(map, source, canvas),
-            Sampling::Bilinear => bilinear(map, source, taking.fill, canvas),
-        }
-    );
+    let source = Source { bytes: spare.bytes(), pitch, size: from };
+    match taking.sampling {
+        Sampling::Nearest => vectorised!(level, nearest(map, source, canvas)),
+        Sampling::Bilinear => vectorised!(level, bilinear(map, source, taking.fill, canvas)),
+    }
     Ok(())
+}
+
+fn too_large(size: (u32, u32)) -> Fault {
+    let found = format!(
+        "an image of {} × {} pixels (width × height), of which a warp would hold more than 4 GiB",
+        size.0, size.1
+    );
+    Fault::new(found, "put Resize or a crop before the warp")
 }
 
 /// Writes the image with its border, four bytes a pixel.
@@ -108,8 +117,23 @@ fn lay_out(canvas: &Canvas, border: [u8; 4], out: &mut Canvas) {
 #[derive(Clone, Copy)]
 struct Source<'a> {
     bytes: &'a [u8],
-    pitch: usize,
+    pitch: u32,
     size: (u32, u32),
+}
+
+impl Source<'_> {
+    /// So many bytes from a pixel's on. Its place lies inside; nothing else is read where it does not.
+    #[inline(always)]
+    fn at<const BYTES: usize>(self, start: u32) -> [u8; BYTES] {
+        let start = start as usize;
+        self.bytes.get(start..start + BYTES).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; BYTES])
+    }
+
+    /// Where a pixel begins, by its column and row in the image with its border.
+    #[inline(always)]
+    const fn start(self, column: i32, row: i32) -> u32 {
+        row.cast_unsigned().wrapping_mul(self.pitch).wrapping_add(column.cast_unsigned() * 4)
+    }
 }
 
 /// Adding it rounds to a whole number, halves to the even one, which the last bits of the sum then are.
@@ -129,103 +153,104 @@ fn in_pixels(place: f32, size: f32) -> f32 {
     if place < size { place } else { size }
 }
 
-/// A column or row of the image with its border; a bound that larger images than float32 counts do not pass.
+/// A column or row of the image with its border; sides that are longer than float32 counts are held by the bounds.
 #[inline(always)]
-fn bounded(number: i32, size: u32) -> u32 {
-    (number + 1).cast_unsigned().min(size + 1)
+fn with_border(number: i32, size: i32) -> i32 {
+    let number = number + 1;
+    let number = if number > 0 { number } else { 0 };
+    if number < size + 1 { number } else { size + 1 }
 }
 
 #[inline(always)]
 fn nearest(map: &impl Map, source: Source<'_>, out: &mut Canvas) {
-    let Source { bytes, pitch, size } = source;
-    let sides = (size.0 as f32, size.1 as f32);
-    let (mut xs, mut ys) = ([0.0; BLOCK], [0.0; BLOCK]);
-    let (mut starts, mut pixels) = ([0_usize; BLOCK], [0_u32; BLOCK]);
+    let size = source.size;
+    let (width, height) = (size.0.cast_signed(), size.1.cast_signed());
+    let (mut xs, mut ys, mut done) = ([0.0; BLOCK], [0.0; BLOCK], [0_u8; BLOCK]);
+    let (mut starts, mut pixels) = ([0_u32; BLOCK], [0_u32; BLOCK]);
     for y in 0..out.height() {
         for x in (0..out.width()).step_by(BLOCK) {
             map.places(x, y, &mut xs, &mut ys);
-            for ((start, &x), &y) in starts.iter_mut().zip(&xs).zip(&ys) {
-                let column = bounded(whole(in_pixels(x, sides.0)), size.0);
-                let row = bounded(whole(in_pixels(y, sides.1)), size.1);
-                *start = row as usize * pitch + column as usize * 4;
+            for index in 0..BLOCK {
+                let column = with_border(whole(in_pixels(xs[index], size.0 as f32)), width);
+                let row = with_border(whole(in_pixels(ys[index], size.1 as f32)), height);
+                starts[index] = source.start(column, row);
             }
             let count = BLOCK.min(out.width() - x);
             for (pixel, &start) in pixels.iter_mut().zip(&starts[..count]) {
-                *pixel = bytes[start..].first_chunk().map_or(0, |pixel| u32::from_le_bytes(*pixel));
+                *pixel = u32::from_le_bytes(source.at(start));
             }
             for plane in 0..out.planes() {
-                let to = &mut out.plane_mut(y, plane)[x..x + count];
-                to.iter_mut().zip(&pixels).for_each(|(to, pixel)| *to = (pixel >> (8 * plane)) as u8);
+                for index in 0..BLOCK {
+                    done[index] = (pixels[index] >> (8 * plane)) as u8;
+                }
+                out.plane_mut(y, plane)[x..x + count].copy_from_slice(&done[..count]);
             }
         }
     }
 }
 
-/// The weights of four pixels, for a block of places; then what each weighs where it lies inside of the image.
+/// For a block of places: where the upper left one of four pixels begins, what each of them weighs, and what those inside of the image weigh together.
 struct Weights {
+    starts: Block<u32>,
     corners: [Block<f32>; 4],
     inside: Block<f32>,
 }
 
 #[inline(always)]
 fn bilinear(map: &impl Map, source: Source<'_>, fill: Option<[f32; 4]>, out: &mut Canvas) {
-    let Source { bytes, pitch, size } = source;
-    let (mut xs, mut ys) = ([0.0; BLOCK], [0.0; BLOCK]);
-    let mut weights = Weights { corners: [[0.0; BLOCK]; 4], inside: [0.0; BLOCK] };
-    let (mut starts, mut pixels) = ([0_usize; BLOCK], [[0_u32; BLOCK]; 4]);
+    let (mut xs, mut ys, mut done) = ([0.0; BLOCK], [0.0; BLOCK], [0_u8; BLOCK]);
+    let mut weights = Weights { starts: [0; BLOCK], corners: [[0.0; BLOCK]; 4], inside: [0.0; BLOCK] };
+    let mut pixels = [[0_u32; BLOCK]; 4];
     for y in 0..out.height() {
         for x in (0..out.width()).step_by(BLOCK) {
             map.places(x, y, &mut xs, &mut ys);
-            weigh(&xs, &ys, size, pitch, &mut starts, &mut weights);
+            weigh(&xs, &ys, source, &mut weights);
             let count = BLOCK.min(out.width() - x);
-            for (index, &start) in starts[..count].iter().enumerate() {
-                for (row, start) in [start, start + pitch].into_iter().enumerate() {
-                    let both = bytes[start..].first_chunk().map_or(0, |pixels| u64::from_le_bytes(*pixels));
-                    pixels[2 * row][index] = both as u32;
-                    pixels[2 * row + 1][index] = (both >> 32) as u32;
-                }
+            let [upper_left, upper_right, lower_left, lower_right] = &mut pixels;
+            for index in 0..count {
+                let start = weights.starts[index];
+                let (upper, lower) =
+                    (u64::from_le_bytes(source.at(start)), u64::from_le_bytes(source.at(start + source.pitch)));
+                (upper_left[index], upper_right[index]) = (upper as u32, (upper >> 32) as u32);
+                (lower_left[index], lower_right[index]) = (lower as u32, (lower >> 32) as u32);
             }
             for plane in 0..out.planes() {
-                let to = &mut out.plane_mut(y, plane)[x..x + count];
                 match fill {
-                    None => blend(&pixels, &weights, plane, |value, _| value, to),
+                    None => blend(&pixels, &weights, plane, |value, _| value, &mut done),
                     Some(fill) => {
                         let fill = fill[plane];
-                        blend(&pixels, &weights, plane, |value, inside| (value - fill) * inside + fill, to);
+                        blend(&pixels, &weights, plane, |value, inside| (value - fill) * inside + fill, &mut done);
                     }
                 }
+                out.plane_mut(y, plane)[x..x + count].copy_from_slice(&done[..count]);
             }
         }
     }
 }
 
 #[inline(always)]
-fn weigh(
-    xs: &Block<f32>,
-    ys: &Block<f32>,
-    size: (u32, u32),
-    pitch: usize,
-    starts: &mut Block<usize>,
-    weights: &mut Weights,
-) {
-    let sides = (size.0 as f32, size.1 as f32);
+fn weigh(xs: &Block<f32>, ys: &Block<f32>, source: Source<'_>, weights: &mut Weights) {
+    let size = source.size;
+    let (width, height) = (size.0.cast_signed(), size.1.cast_signed());
+    let one_if = |holds: bool| if holds { 1.0_f32 } else { 0.0 };
     let [upper_left, upper_right, lower_left, lower_right] = &mut weights.corners;
     for index in 0..BLOCK {
-        let (x, y) = (in_pixels(xs[index], sides.0), in_pixels(ys[index], sides.1));
+        let (x, y) = (in_pixels(xs[index], size.0 as f32), in_pixels(ys[index], size.1 as f32));
         let (left, upper) = (below(x), below(y));
         let (east, south) = (x - left, y - upper);
         let (west, north) = (1.0 - east, 1.0 - south);
-        let (column, row) = (bounded(whole(left), size.0), bounded(whole(upper), size.1));
-        starts[index] = row as usize * pitch + column as usize * 4;
-        let corners = [west * north, east * north, west * south, east * south];
-        upper_left[index] = corners[0];
-        upper_right[index] = corners[1];
-        lower_left[index] = corners[2];
-        lower_right[index] = corners[3];
-        let columns = [column != 0 && column <= size.0, column < size.0];
-        let rows = [row != 0 && row <= size.1, row < size.1];
-        let if_inside = |corner: usize| if columns[corner % 2] & rows[corner / 2] { corners[corner] } else { 0.0 };
-        weights.inside[index] = if_inside(0) + if_inside(1) + if_inside(2) + if_inside(3);
+        let (column, row) = (with_border(whole(left), width), with_border(whole(upper), height));
+        weights.starts[index] = source.start(column, row);
+        upper_left[index] = west * north;
+        upper_right[index] = east * north;
+        lower_left[index] = west * south;
+        lower_right[index] = east * south;
+        let (left, right) = (one_if(column > 0) * one_if(column <= width), one_if(column < width));
+        let (upper, lower) = (one_if(row > 0) * one_if(row <= height), one_if(row < height));
+        weights.inside[index] = upper_left[index] * (left * upper)
+            + upper_right[index] * (right * upper)
+            + lower_left[index] * (left * lower)
+            + lower_right[index] * (right * lower);
     }
 }
 
@@ -236,12 +261,26 @@ fn below(place: f32) -> f32 {
     if nearest > place { nearest - 1.0 } else { nearest }
 }
 
+/// One plane of the four pixels as a number.
 #[inline(always)]
-fn blend(pixels: &[Block<u32>; 4], weights: &Weights, plane: usize, filled: impl Fn(f32, f32) -> f32, out: &mut [u8]) {
-    for (index, to) in out.iter_mut().enumerate().take(BLOCK) {
-        let value =
-            |corner: usize| (pixels[corner][index] >> (8 * plane) & 255) as f32 * weights.corners[corner][index];
-        let blended = filled(value(0) + value(1) + value(2) + value(3), weights.inside[index]);
-        *to = (blended + ROUNDING).to_bits() as u8;
+fn number(pixel: u32, plane: usize) -> f32 {
+    (pixel >> (8 * plane) & 255).cast_signed() as f32
+}
+
+#[inline(always)]
+fn blend(
+    pixels: &[Block<u32>; 4],
+    weights: &Weights,
+    plane: usize,
+    filled: impl Fn(f32, f32) -> f32,
+    out: &mut Block<u8>,
+) {
+    let [upper_left, upper_right, lower_left, lower_right] = pixels;
+    for index in 0..BLOCK {
+        let value = number(upper_left[index], plane) * weights.corners[0][index]
+            + number(upper_right[index], plane) * weights.corners[1][index]
+            + number(lower_left[index], plane) * weights.corners[2][index]
+            + number(lower_right[index], plane) * weights.corners[3][index];
+        out[index] = (filled(value, weights.inside[index]) + ROUNDING).to_bits() as u8;
     }
 }

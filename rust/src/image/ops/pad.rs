@@ -210,8 +210,9 @@ impl Op for RandomZoomOut {
         if !chance(self.p, chain, rng) {
             return;
         }
-        let times = rng.uniform_in(self.side_range.0, self.side_range.1);
-        let larger = |side: u32| ((f64::from(side) * times) as u32).max(side);
+        // torchvision computes sizes in float32.
+        let times = rng.uniform_in(self.side_range.0, self.side_range.1) as f32;
+        let larger = |side: u32| ((side as f32 * times) as u32).max(side);
         let (before, size) = (chain.size(), (larger(chain.size().0), larger(chain.size().1)));
         let mut place = |free: u32| (f64::from(free) * rng.uniform()) as i64;
         let (left, top) = (place(size.0 - before.0), place(size.1 - before.1));

@@ -101,7 +101,10 @@ impl Op for ScaleJitter {
         // torchvision divides the frame's second number by the height, and its first by the width; so frames that are not square are turned.
         let (first, second) = self.target_size;
         let fits = (f64::from(second) / f64::from(height)).min(f64::from(first) / f64::from(width));
-        chain.resize(times((width, height), fits * scale), self.scaling);
+        // It goes on in float32.
+        let times = fits as f32 * scale as f32;
+        let side = |side: u32| ((side as f32 * times) as u32).max(1);
+        chain.resize((side(width), side(height)), self.scaling);
     }
 }
 
