@@ -22,6 +22,7 @@ CHAINS: dict[str, list[image.ImageOp]] = {
     "two resizes": [image.Resize((40, 30)), image.CenterCrop((50, 20)), image.Resize((16, 16))],
     "colours": [image.Resize((9, 300)), image.RandomGrayscale(0.5), image.Normalize(*image.IMAGENET)],
     "margins": [
+        image.Resize((30, 40)),
         image.Pad(3, padding_mode="reflect"),
         image.RandomZoomOut(p=1.0, side_range=(1, 2)),
         image.RandomCrop((24, 20), pad_if_needed=True, padding_mode="symmetric"),

@@ -2,8 +2,8 @@
 
 use super::fault::Fault;
 use super::limits::try_memory;
+use super::loops::{Loops, run_vectorised};
 use super::simd::Level;
-use super::vectorised::vectorised;
 use super::warp::{BLOCK, Block, Map};
 use crate::core::keys::Rng;
 
@@ -41,7 +41,7 @@ impl Elastic {
             if sigma > 0.0 {
                 let taps = (8.0 * sigma + 1.0) as usize | 1;
                 let kernels = (gaussian(taps, self.sigma.0), gaussian(taps, self.sigma.1));
-                vectorised!(level, smooth(&mut field, &mut spare, (width, height), &kernels));
+                run_vectorised(level, Smooth { field: &mut field, spare: &mut spare, size: (width, height), kernels });
             }
             field.iter_mut().for_each(|number| *number = *number * alpha as f32 / side);
             field
@@ -100,27 +100,37 @@ pub fn reflected(place: i64, length: usize) -> usize {
 }
 
 /// Smooths along x, then along y; outside it is mirrored.
-#[inline(always)]
-fn smooth(field: &mut [f32], spare: &mut Vec<f32>, size: (usize, usize), kernels: &(Vec<f32>, Vec<f32>)) {
-    let (width, height) = size;
-    spare.clear();
-    spare.resize(field.len(), 0.0);
-    let reach = kernels.0.len() / 2;
-    let mut row = vec![0.0; width + 2 * reach];
-    for (from, to) in field.chunks_exact(width).zip(spare.chunks_exact_mut(width)) {
-        for (place, value) in row.iter_mut().enumerate() {
-            *value = from[reflected(place as i64 - reach as i64, width)];
+struct Smooth<'a> {
+    field: &'a mut [f32],
+    spare: &'a mut Vec<f32>,
+    size: (usize, usize),
+    kernels: (Vec<f32>, Vec<f32>),
+}
+
+impl Loops for Smooth<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { field, spare, size, kernels } = self;
+        let (width, height) = size;
+        spare.clear();
+        spare.resize(field.len(), 0.0);
+        let reach = kernels.0.len() / 2;
+        let mut row = vec![0.0; width + 2 * reach];
+        for (from, to) in field.chunks_exact(width).zip(spare.chunks_exact_mut(width)) {
+            for (place, value) in row.iter_mut().enumerate() {
+                *value = from[reflected(place as i64 - reach as i64, width)];
+            }
+            for (tap, &weight) in kernels.0.iter().enumerate() {
+                to.iter_mut().zip(&row[tap..]).for_each(|(to, value)| *to += weight * value);
+            }
         }
-        for (tap, &weight) in kernels.0.iter().enumerate() {
-            to.iter_mut().zip(&row[tap..]).for_each(|(to, value)| *to += weight * value);
-        }
-    }
-    let reach = kernels.1.len() / 2;
-    for (y, to) in field.chunks_exact_mut(width).enumerate() {
-        to.fill(0.0);
-        for (tap, &weight) in kernels.1.iter().enumerate() {
-            let from = reflected((y + tap) as i64 - reach as i64, height) * width;
-            to.iter_mut().zip(&spare[from..from + width]).for_each(|(to, value)| *to += weight * value);
+        let reach = kernels.1.len() / 2;
+        for (y, to) in field.chunks_exact_mut(width).enumerate() {
+            to.fill(0.0);
+            for (tap, &weight) in kernels.1.iter().enumerate() {
+                let from = reflected((y + tap) as i64 - reach as i64, height) * width;
+                to.iter_mut().zip(&spare[from..from + width]).for_each(|(to, value)| *to += weight * value);
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ mod filter_short;
 pub mod header;
 pub mod indices;
 pub mod limits;
+pub mod loops;
 pub mod mode;
 pub mod moves;
 pub mod numbers;

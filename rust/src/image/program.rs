@@ -530,14 +530,15 @@ fn planes_of<'a>(row: &[u8], planes: usize, split: &'a mut Vec<u8>) -> [&'a [u8]
     std::array::from_fn(|index| split.get(index * width..(index + 1) * width).unwrap_or_default())
 }
 
-/// Stores the margin's pixels everywhere, and leaves a row of them in `bordered`.
+/// Stores the margin's rows above and below, and leaves a row of them in `bordered`.
 fn blank(to: &mut To<'_>, planes: usize, pass: &Pass, bordered: &mut Vec<u8>) {
     let width = pass.size.0 as usize;
     let pitch = pitch_of(width);
     bordered.clear();
     bordered.resize(planes * pitch, 0);
     bordered.chunks_exact_mut(pitch).zip(pass.fill).for_each(|(plane, fill)| plane.fill(fill));
-    for row in 0..pass.size.1 {
+    let inside = pass.task.map_or(0, |task| task.window.height);
+    for row in (0..pass.offset.1).chain(pass.offset.1 + inside..pass.size.1) {
         to.store(row, Planes { bytes: bordered, pitch, width });
     }
 }

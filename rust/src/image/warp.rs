@@ -13,8 +13,8 @@
 
 use super::canvas::Canvas;
 use super::fault::Fault;
+use super::loops::{Loops, run_vectorised};
 use super::simd::Level;
-use super::vectorised::vectorised;
 
 /// Pixels of a row that are worked on at once.
 pub const BLOCK: usize = 128;
@@ -68,14 +68,11 @@ pub fn warped(
     if u32::try_from(spare.bytes().len()).is_err() {
         return Err(too_large(from));
     }
-    vectorised!(level, lay_out(canvas, border, spare));
+    run_vectorised(level, LayOut { canvas, border, out: spare });
     let planes = canvas.planes();
     canvas.reset(size, planes)?;
     let source = Source { bytes: spare.bytes(), pitch, size: from };
-    match taking.sampling {
-        Sampling::Nearest => vectorised!(level, nearest(map, source, canvas)),
-        Sampling::Bilinear => vectorised!(level, bilinear(map, source, taking.fill, canvas)),
-    }
+    run_vectorised(level, Gather { map, source, taking, out: canvas });
     Ok(())
 }
 
@@ -88,27 +85,55 @@ fn too_large(size: (u32, u32)) -> Fault {
 }
 
 /// Writes the image with its border, four bytes a pixel.
-#[inline(always)]
-fn lay_out(canvas: &Canvas, border: [u8; 4], out: &mut Canvas) {
-    let (width, height) = (canvas.width(), canvas.height());
-    for y in 0..height + 3 {
-        let row = out.plane_mut(y, 0).as_chunks_mut::<4>().0;
-        if y == 0 || y > height {
-            row.fill(border);
-            continue;
-        }
-        row[0] = border;
-        row[1 + width..].fill(border);
-        let row = &mut row[1..=width];
-        let plane = |plane| canvas.plane(y - 1, plane);
-        match canvas.planes() {
-            1 => row.iter_mut().zip(plane(0)).for_each(|(to, &a)| *to = [a, 0, 0, 0]),
-            2 => row.iter_mut().zip(plane(0).iter().zip(plane(1))).for_each(|(to, (&a, &b))| *to = [a, b, 0, 0]),
-            planes => {
-                let last = plane(planes - 1);
-                let others = plane(0).iter().zip(plane(1).iter().zip(plane(2)));
-                row.iter_mut().zip(others.zip(last)).for_each(|(to, ((&a, (&b, &c)), &d))| *to = [a, b, c, d]);
+struct LayOut<'a> {
+    canvas: &'a Canvas,
+    border: [u8; 4],
+    out: &'a mut Canvas,
+}
+
+impl Loops for LayOut<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { canvas, border, out } = self;
+        let (width, height) = (canvas.width(), canvas.height());
+        for y in 0..height + 3 {
+            let row = out.plane_mut(y, 0).as_chunks_mut::<4>().0;
+            if y == 0 || y > height {
+                row.fill(border);
+                continue;
             }
+            row[0] = border;
+            row[1 + width..].fill(border);
+            let row = &mut row[1..=width];
+            let plane = |plane| canvas.plane(y - 1, plane);
+            match canvas.planes() {
+                1 => row.iter_mut().zip(plane(0)).for_each(|(to, &a)| *to = [a, 0, 0, 0]),
+                2 => row.iter_mut().zip(plane(0).iter().zip(plane(1))).for_each(|(to, (&a, &b))| *to = [a, b, 0, 0]),
+                planes => {
+                    let last = plane(planes - 1);
+                    let others = plane(0).iter().zip(plane(1).iter().zip(plane(2)));
+                    row.iter_mut().zip(others.zip(last)).for_each(|(to, ((&a, (&b, &c)), &d))| *to = [a, b, c, d]);
+                }
+            }
+        }
+    }
+}
+
+/// Takes the pixels of the result from their places.
+struct Gather<'a, M> {
+    map: &'a M,
+    source: Source<'a>,
+    taking: &'a Taking,
+    out: &'a mut Canvas,
+}
+
+impl<M: Map> Loops for Gather<'_, M> {
+    #[inline(always)]
+    fn run(self) {
+        match (self.taking.sampling, self.taking.fill) {
+            (Sampling::Nearest, _) => nearest(self.map, self.source, self.out),
+            (Sampling::Bilinear, Some(fill)) => bilinear::<true>(self.map, self.source, fill, self.out),
+            (Sampling::Bilinear, None) => bilinear::<false>(self.map, self.source, [0.0; 4], self.out),
         }
     }
 }
@@ -197,7 +222,7 @@ struct Weights {
 }
 
 #[inline(always)]
-fn bilinear(map: &impl Map, source: Source<'_>, fill: Option<[f32; 4]>, out: &mut Canvas) {
+fn bilinear<const FILLED: bool>(map: &impl Map, source: Source<'_>, fill: [f32; 4], out: &mut Canvas) {
     let (mut xs, mut ys, mut done) = ([0.0; BLOCK], [0.0; BLOCK], [0_u8; BLOCK]);
     let mut weights = Weights { starts: [0; BLOCK], corners: [[0.0; BLOCK]; 4], inside: [0.0; BLOCK] };
     let mut pixels = [[0_u32; BLOCK]; 4];
@@ -215,13 +240,7 @@ fn bilinear(map: &impl Map, source: Source<'_>, fill: Option<[f32; 4]>, out: &mu
                 (lower_left[index], lower_right[index]) = (lower as u32, (lower >> 32) as u32);
             }
             for plane in 0..out.planes() {
-                match fill {
-                    None => blend(&pixels, &weights, plane, |value, _| value, &mut done),
-                    Some(fill) => {
-                        let fill = fill[plane];
-                        blend(&pixels, &weights, plane, |value, inside| (value - fill) * inside + fill, &mut done);
-                    }
-                }
+                blend::<FILLED>(&pixels, &weights, plane, fill[plane], &mut done);
                 out.plane_mut(y, plane)[x..x + count].copy_from_slice(&done[..count]);
             }
         }
@@ -229,10 +248,14 @@ fn bilinear(map: &impl Map, source: Source<'_>, fill: Option<[f32; 4]>, out: &mu
 }
 
 #[inline(always)]
+const fn one_if(holds: bool) -> f32 {
+    if holds { 1.0 } else { 0.0 }
+}
+
+#[inline(always)]
 fn weigh(xs: &Block<f32>, ys: &Block<f32>, source: Source<'_>, weights: &mut Weights) {
     let size = source.size;
     let (width, height) = (size.0.cast_signed(), size.1.cast_signed());
-    let one_if = |holds: bool| if holds { 1.0_f32 } else { 0.0 };
     let [upper_left, upper_right, lower_left, lower_right] = &mut weights.corners;
     for index in 0..BLOCK {
         let (x, y) = (in_pixels(xs[index], size.0 as f32), in_pixels(ys[index], size.1 as f32));
@@ -268,11 +291,11 @@ fn number(pixel: u32, plane: usize) -> f32 {
 }
 
 #[inline(always)]
-fn blend(
+fn blend<const FILLED: bool>(
     pixels: &[Block<u32>; 4],
     weights: &Weights,
     plane: usize,
-    filled: impl Fn(f32, f32) -> f32,
+    fill: f32,
     out: &mut Block<u8>,
 ) {
     let [upper_left, upper_right, lower_left, lower_right] = pixels;
@@ -281,6 +304,7 @@ fn blend(
             + number(upper_right[index], plane) * weights.corners[1][index]
             + number(lower_left[index], plane) * weights.corners[2][index]
             + number(lower_right[index], plane) * weights.corners[3][index];
-        out[index] = (filled(value, weights.inside[index]) + ROUNDING).to_bits() as u8;
+        let value = if FILLED { (value - fill) * weights.inside[index] + fill } else { value };
+        out[index] = (value + ROUNDING).to_bits() as u8;
     }
 }
