@@ -34,7 +34,7 @@ def settled_fill(op: object, fill: Fill | None) -> Fill | None:
     if fill is None:
         return None
     is_number = isinstance(fill, (int, float, np.integer, np.floating)) and not isinstance(fill, bool)
-    are_numbers = isinstance(fill, Sequence) and not isinstance(fill, str) and len(fill) > 0
+    are_numbers = isinstance(fill, (list, tuple)) and len(fill) > 0
     check(op, is_number or are_numbers, "fill as a number, or one for each channel")
     numbers = tuple(float(one) for one in fill) if isinstance(fill, Sequence) else (float(fill),)
     return numbers[0] if len(numbers) == 1 else numbers
