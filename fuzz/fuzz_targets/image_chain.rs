@@ -54,7 +54,7 @@ fn margin(byte: u8) -> Margin {
 
 /// What moves pixels elsewhere than to rows and columns.
 fn move_of(choice: &[u8]) -> Arc<dyn Op> {
-    let (size, how) = ((side(choice[1]), side(choice[2])), choice[0] / 16 % 16);
+    let (size, how) = ((side(choice[1]), side(choice[2])), choice[0] / 16 % 8 + 8 * (choice[1] & 1));
     let (a, b) = (f64::from(choice[1]), f64::from(choice[2]));
     let (look, p, scaling) = (look(choice[1]), a / 255.0, scaling(choice[2]));
     let sides = [choice[1] as i8, choice[2] as i8, choice[1] as i8 / 2, 3].map(i64::from);

@@ -1,24 +1,38 @@
 //! Plain loops, compiled a second time for the instructions that this processor has.
 //!
-//! The closure's body is inlined into a function that may use AVX2, where the compiler vectorises it. Every operation is the same one, and no multiplication
-//! is fused with an addition, so that the bits are those of the plain loop.
+//! `vectorised!(level, work)` stands for the expression `work`. It writes it twice, and once into a function that may use AVX2, where the compiler vectorises its
+//! loops: it must be inlined there, which happens to a closure that is called in one place and to `#[inline(always)]` functions. Every operation is the same one, and
+//! no multiplication is fused with an addition, so that the bits are those of the plain loop.
 #![allow(unsafe_code)]
 
-use super::simd::Level;
+#[cfg(target_arch = "x86_64")]
+use super::simd::Token;
 
-/// Runs `work`, vectorised for the best instructions there are; what it calls must be `#[inline(always)]`.
-#[inline(always)]
-pub fn vectorised<R>(level: Level, work: impl FnOnce() -> R) -> R {
-    match level {
-        Level::Scalar => work(),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a level of AVX2 holds a token, which exists only where the processor has it.
-        Level::Avx2(_) => unsafe { with_avx2(work) },
-    }
+/// The value of an expression, vectorised for the best instructions of a [`super::simd::Level`]; what it calls must be `#[inline(always)]`, and it has no `return`.
+macro_rules! vectorised {
+    ($level:expr, $work:expr) => {
+        match $level {
+            $crate::image::simd::Level::Scalar => $work,
+            #[cfg(target_arch = "x86_64")]
+            $crate::image::simd::Level::Avx2(token) => $crate::image::vectorised::with_avx2(token, || $work),
+        }
+    };
 }
 
+pub(crate) use vectorised;
+
+/// Does the work where AVX2 may be used.
 #[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub fn with_avx2<R>(_: Token, work: impl FnOnce() -> R) -> R {
+    // SAFETY: a token exists only where the processor has AVX2.
+    unsafe { compiled(work) }
+}
+
+// Inlined by no one who lacks AVX2; compiled where it is used, so that the work is at hand.
+#[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx2")]
-fn with_avx2<R>(work: impl FnOnce() -> R) -> R {
+fn compiled<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
