@@ -1,6 +1,6 @@
 """Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
 
-`op` says what an op is; `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `jitter`, `quality`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain
+`op` says what an op is; `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `jitter`, `quality`, `policies`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain
 of them into one native call, `device` says what of one a GPU can do, and
 `family` is the door for the engine.
 """
@@ -29,6 +29,7 @@ from penstock.transform.image.mix_up import MixUp
 from penstock.transform.image.nested import Compose, RandomApply, RandomChoice, RandomOrder
 from penstock.transform.image.numbers import IMAGENET, Normalize, Statistics, ToDtype, ToLayout
 from penstock.transform.image.op import ImageOp
+from penstock.transform.image.policies import AugMix, AutoAugment, RandAugment, TimmAugment, TrivialAugmentWide, timm
 from penstock.transform.image.quality import JPEG, GaussianBlur, GaussianNoise, RandomAdjustSharpness
 from penstock.transform.image.sizes import Letterbox, RandomResize, RandomShortestSize, ScaleJitter
 from penstock.transform.image.view import From
@@ -37,6 +38,8 @@ from penstock.transform.image.warps import ElasticTransform, RandomAffine, Rando
 __all__ = [
     "IMAGENET",
     "JPEG",
+    "AugMix",
+    "AutoAugment",
     "CenterCrop",
     "ColorJitter",
     "Compose",
@@ -52,6 +55,7 @@ __all__ = [
     "MixUp",
     "Normalize",
     "Pad",
+    "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
     "RandomApply",
@@ -77,11 +81,14 @@ __all__ = [
     "Resize",
     "ScaleJitter",
     "Statistics",
+    "TimmAugment",
     "ToDtype",
     "ToLayout",
+    "TrivialAugmentWide",
     "as_first_is",
     "fuse",
     "gives_indices",
     "image_size",
     "loss_in_words",
+    "timm",
 ]

@@ -17,6 +17,7 @@ pub mod follow;
 mod grayscale;
 mod nested;
 mod pad;
+mod policy;
 mod resize;
 mod resizes;
 mod table;
@@ -33,6 +34,7 @@ pub use flip::{RandomHorizontalFlip, RandomVerticalFlip};
 pub use grayscale::RandomGrayscale;
 pub use nested::{Compose, RandomApply, RandomChoice, RandomOrder};
 pub use pad::{Margin, Pad, RandomCrop, RandomZoomOut};
+pub use policy::{AugMix, AutoAugment, RandAugment, TimmAugment, TrivialAugmentWide};
 pub use resize::{Fit, Resize};
 pub use resizes::{Letterbox, RandomResize, RandomShortestSize, ScaleJitter};
 pub use table::RandomTable;
@@ -75,6 +77,11 @@ const OPS: &[(&str, Make)] = &[
     ("GaussianNoise", |from| Ok(Arc::new(GaussianNoise::new(from)?))),
     ("JPEG", |from| Ok(Arc::new(Jpeg::new(from)?))),
     ("RandomTable", |from| Ok(Arc::new(RandomTable::new(from)?))),
+    ("TrivialAugmentWide", |from| Ok(Arc::new(TrivialAugmentWide::new(from)?))),
+    ("RandAugment", |from| Ok(Arc::new(RandAugment::new(from)?))),
+    ("AutoAugment", |from| Ok(Arc::new(AutoAugment::new(from)?))),
+    ("TimmAugment", |from| Ok(Arc::new(TimmAugment::new(from)?))),
+    ("AugMix", |from| Ok(Arc::new(AugMix::new(from)?))),
     ("Compose", |from| Ok(Arc::new(Compose::new(from)?))),
     ("RandomApply", |from| Ok(Arc::new(RandomApply::new(from)?))),
     ("RandomChoice", |from| Ok(Arc::new(RandomChoice::new(from)?))),
