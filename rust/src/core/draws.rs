@@ -51,6 +51,23 @@ impl TryRng for Words {
     }
 }
 
+/// Normal numbers of mean 0 and standard deviation 1, one after another.
+pub struct Normals(Words);
+
+impl Normals {
+    /// Those that belong to `key`.
+    #[must_use]
+    pub const fn new(key: u64) -> Self {
+        Self(Words(Rng::new(key)))
+    }
+
+    /// The next one.
+    #[inline]
+    pub fn draw(&mut self) -> f64 {
+        StandardNormal.sample(&mut self.0)
+    }
+}
+
 /// Distributions, with up to two parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

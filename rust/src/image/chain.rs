@@ -9,6 +9,7 @@ use super::filter::{Filter, Scaling};
 use super::mode::Mode;
 pub use super::moves::Window;
 use super::moves::{Move, Moved};
+use super::patch::Patch;
 use super::resample::{Planes, Task, pitch_of};
 use super::simd::Level;
 use crate::core::geometry::Rect;
@@ -97,6 +98,8 @@ pub struct Pass {
     pub colours: Vec<Arc<dyn Recolour>>,
     /// What is done with the whole result, one after another. The last pass has none.
     pub whole: Vec<Arc<dyn Whole>>,
+    /// What is replaced of the numbers that are emitted, one after another; of the last pass alone.
+    pub patches: Vec<Patch>,
 }
 
 /// The composition so far; every method sees the image as the methods before have left it.
@@ -108,6 +111,7 @@ pub struct Chain {
     moves: Option<Vec<Moved>>,
     fault: Option<Fault>,
     passes: Vec<Pass>,
+    patches: Vec<Patch>,
     crop: Rect,
     target: (u32, u32),
     scaling: Option<Scaling>,
@@ -132,6 +136,7 @@ impl Chain {
             moves: None,
             fault: None,
             passes: Vec::new(),
+            patches: Vec::new(),
             crop: Rect { x: 0, y: 0, width: size.0, height: size.1 },
             target: size,
             scaling: None,
@@ -253,6 +258,11 @@ impl Chain {
         self.whole(op);
     }
 
+    /// Replaces a part of the numbers that are emitted; nothing may move pixels after it.
+    pub fn replace(&mut self, patch: Patch) {
+        self.patches.push(patch);
+    }
+
     /// Keeps a part of the image; where the part lies outside, there are zeros.
     pub fn crop(&mut self, part: Window) {
         self.crop_filled(part, [0; 4]);
@@ -317,6 +327,7 @@ impl Chain {
             return Err(fault);
         }
         self.end_pass();
+        self.passes.last_mut().expect("a pass has ended").patches = self.patches;
         let between = &self.passes[..self.passes.len() - 1];
         let pixels = |size: (u32, u32)| u64::from(size.0) * u64::from(size.1);
         let largest = between.iter().flat_map(Pass::sizes).map(pixels).max();
@@ -352,7 +363,7 @@ impl Chain {
         let colours = std::mem::take(&mut self.colours);
         let size = self.size();
         let (mode, crop, fill) = (self.row.mode, self.crop, self.fill);
-        self.passes.push(Pass { mode, crop, task, size, offset, fill, colours, whole: Vec::new() });
+        self.passes.push(Pass { mode, crop, task, size, offset, fill, colours, whole: Vec::new(), patches: Vec::new() });
         self.begin_again(size);
     }
 
@@ -367,8 +378,9 @@ impl Chain {
     /// Goes on with an image of the given width and height, behind the passes so far.
     fn begin_again(&mut self, size: (u32, u32)) {
         let (number, passes) = (self.number, std::mem::take(&mut self.passes));
+        let patches = std::mem::take(&mut self.patches);
         let (drawn, moves, fault) = (self.drawn.take(), self.moves.take(), self.fault.take());
-        *self = Self { number, drawn, moves, fault, passes, ..Self::new(size, self.row) };
+        *self = Self { number, drawn, moves, fault, passes, patches, ..Self::new(size, self.row) };
     }
 }
 

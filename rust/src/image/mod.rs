@@ -23,6 +23,7 @@ pub mod numbers;
 pub mod one_image;
 pub mod ops;
 mod passes;
+pub mod patch;
 pub mod perspective;
 pub mod pixels;
 pub mod planar;

@@ -353,6 +353,10 @@ impl Program {
             None => From::Canvas(&canvas),
         };
         buffers.pass(&last, from, &mut To::Image(&mut worker.emitter, out))?;
+        if !last.patches.is_empty() {
+            worker.emitter.finish(); // what was written past the caches comes before what replaces it
+            last.patches.iter().for_each(|patch| patch.write(&self.format, out));
+        }
         [&mut canvas, &mut spare].into_iter().for_each(Canvas::shrink);
         (buffers.canvas, buffers.spare) = (canvas, spare);
         Ok(())

@@ -1,6 +1,6 @@
 """Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
 
-`op` says what an op is; `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `jitter`, `quality`, `policies`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain
+`op` says what an op is; `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `jitter`, `quality`, `erasing`, `policies`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain
 of them into one native call, `device` says what of one a GPU can do, and
 `family` is the door for the engine.
 """
@@ -15,6 +15,7 @@ from penstock.transform.image.colour import (
     RandomSolarize,
 )
 from penstock.transform.image.decode import Decode, loss_in_words
+from penstock.transform.image.erasing import RandomErasing
 from penstock.transform.image.geometry import (
     CenterCrop,
     RandomHorizontalFlip,
@@ -64,6 +65,7 @@ __all__ = [
     "RandomChoice",
     "RandomCrop",
     "RandomEqualize",
+    "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",

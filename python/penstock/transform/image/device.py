@@ -54,12 +54,12 @@ class DeviceSplit:
 def split(ops: Sequence[ImageOp], source: Field, *, op_numbers: Sequence[int] = ()) -> DeviceSplit | None:
     """The two parts of a chain on `source`; None where nothing is gained, or the device cannot do it. op_numbers: see `fuse`. Raises PlanError as that does.
 
-    Nothing is gained where the result is bytes. The device does uint8 of one or three channels.
+    Nothing is gained where the result is bytes. The device does uint8 of one or three channels, and erases nothing.
     """
     chain = chain_of(ops, source, op_numbers)
     numbers = chain.numbers
     is_known = not (isinstance(ops[0], Decode) and ops[0].mode == "unchanged")
-    if numbers.is_raw or not is_known or chain.mode not in ("RGB", "L", "P"):
+    if numbers.is_raw or chain.is_erased or not is_known or chain.mode not in ("RGB", "L", "P"):
         return None
     begin = _begin_on_device(ops)
     host, moved = tuple(ops[:begin]), tuple(ops[begin:])

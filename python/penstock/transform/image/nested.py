@@ -15,6 +15,9 @@ from penstock.transform.image.op import Chain, ImageOp, check, check_probability
 #: Ops around ops around ops: recipes have three at most.
 _MOST_NESTED = 32
 
+#: What ops that keep the pixels' kind may change of a chain.
+_OF_OPS: dict[str, Any] = {"geometry": (), "by_size": (), "number": 0, "fixes_size": False, "is_erased": False}
+
 
 @dataclass(frozen=True)
 class NestedOp(ImageOp):
@@ -53,9 +56,7 @@ class NestedOp(ImageOp):
         for place, op in enumerate(self.ops):
             before = inner
             inner = op.extend(replace(inner, number=path_number(chain.number, place)))
-            if replace(inner, geometry=(), by_size=(), number=0, fixes_size=False) != replace(
-                before, geometry=(), by_size=(), number=0, fixes_size=False
-            ):
+            if replace(inner, **_OF_OPS) != replace(before, **_OF_OPS):
                 raise PlanError(
                     f"{type(self).__name__}: {quoted(op)} inside of it changes what pixels are, which must be the same for all images; put it behind"
                 )
@@ -63,7 +64,11 @@ class NestedOp(ImageOp):
         by_size = (*chain.by_size, len(chain.geometry)) if inner.by_size else chain.by_size
         fixes_size = inner.fixes_size if self.always else chain.fixes_size
         return replace(
-            chain, geometry=(*chain.geometry, (chain.number, described)), by_size=by_size, fixes_size=fixes_size
+            chain,
+            geometry=(*chain.geometry, (chain.number, described)),
+            by_size=by_size,
+            fixes_size=fixes_size,
+            is_erased=inner.is_erased,
         )
 
 

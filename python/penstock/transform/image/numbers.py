@@ -119,7 +119,10 @@ class ToDtype(ImageOp):
 
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError if the numbers are no bytes any more that it could restore."""
-        return replace(chain, numbers=self.converted(chain.numbers))
+        numbers = self.converted(chain.numbers)
+        if chain.is_erased and numbers.is_raw:
+            raise PlanError(f"{self}: follows RandomErasing, which has put floats there; put that before Normalize and ToDtype, or leave this out")
+        return replace(chain, numbers=numbers)
 
     def converted(self, numbers: Numbers) -> Numbers:
         """The numbers as this op makes them."""

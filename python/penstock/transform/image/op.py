@@ -53,6 +53,7 @@ class Chain:
 
     mode: the pixels that the next op works on. first_mode: those that the first one works on, where an op has changed them since. encoded: whether it begins with bytes of a file. geometry: the native ops on pixels, each with its number in the chain, which keys its
     random choices. by_size: the places in `geometry` of those that draw by the size of the image. decode: (apply_exif, fast, allow_truncated). fixes_size: whether all results have one size.
+    is_erased: whether a part of the numbers that are emitted is replaced.
     """
 
     mode: str
@@ -66,6 +67,7 @@ class Chain:
     layout: Literal["NCHW", "NHWC"] = "NCHW"
     fixes_size: bool = False
     first_mode: str | None = None
+    is_erased: bool = False
 
     @property
     def channels(self) -> int:

@@ -12,6 +12,7 @@ use crate::core::keys::Rng;
 mod affine;
 pub mod colour;
 mod crop;
+mod erasing;
 mod flip;
 pub mod follow;
 mod grayscale;
@@ -30,6 +31,7 @@ pub use colour::{
     RandomPhotometricDistort,
 };
 pub use crop::{CenterCrop, RandomResizedCrop};
+pub use erasing::{Erased, RandomErasing};
 pub use flip::{RandomHorizontalFlip, RandomVerticalFlip};
 pub use grayscale::RandomGrayscale;
 pub use nested::{Compose, RandomApply, RandomChoice, RandomOrder};
@@ -76,6 +78,7 @@ const OPS: &[(&str, Make)] = &[
     ("GaussianBlur", |from| Ok(Arc::new(GaussianBlur::new(from)?))),
     ("GaussianNoise", |from| Ok(Arc::new(GaussianNoise::new(from)?))),
     ("JPEG", |from| Ok(Arc::new(Jpeg::new(from)?))),
+    ("RandomErasing", |from| Ok(Arc::new(RandomErasing::new(from)?))),
     ("RandomTable", |from| Ok(Arc::new(RandomTable::new(from)?))),
     ("TrivialAugmentWide", |from| Ok(Arc::new(TrivialAugmentWide::new(from)?))),
     ("RandAugment", |from| Ok(Arc::new(RandAugment::new(from)?))),
