@@ -15,14 +15,16 @@ def with_layouts(root: Node) -> Node:
     return rewrite(split_chains(root), (_with_layout,))
 
 
+def is_channels_first(node: Node, column: str) -> bool:
+    """Whether all transforms that make a column of pixels put its channels first."""
+    makers = _makers(node, column)
+    return bool(makers) and all(_layout_of(maker, column) == "NCHW" for maker in makers)
+
+
 def _with_layout(node: Node) -> Node | None:
     if not isinstance(node, Transform):
         return None
-    first = list[str]()
-    for name, _ in node.ops:
-        makers = _makers(node.input, name)
-        if makers and all(_layout_of(maker, name) == "NCHW" for maker in makers):
-            first.append(name)
+    first = [name for name, _ in node.ops if is_channels_first(node.input, name)]
     return None if tuple(first) == node.channels_first else replace(node, channels_first=tuple(first))
 
 

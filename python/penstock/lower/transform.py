@@ -11,6 +11,7 @@ from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
+from penstock.lower.layouts import is_channels_first
 from penstock.plan.nodes import Batch, Draws, Transform, TransformBatch
 from penstock.plan.tree import find
 from penstock.runtime.stage import Stage
@@ -87,7 +88,8 @@ def lower_transform_batch(node: TransformBatch, inputs: Sequence[Branch], contex
     """An op on whole batches."""
     (branch,) = inputs
     family, chains = family_of((node.op,)), {"": (node.op,)}
-    site = _site(branch, context)
+    first = frozenset(name for name in branch.spec or () if is_channels_first(node.input, name))
+    site = replace(_site(branch, context), channels_first=first)
     is_lazy = branch.spec is None or context.is_described
     kernel = None if is_lazy else family.compile(chains, site)
     apply = ApplyToBatch(

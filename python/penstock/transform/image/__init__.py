@@ -1,6 +1,6 @@
 """Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
 
-`op` says what an op is; `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `jitter`, `quality`, `erasing`, `policies`, `nested`, `numbers`, `view` and `mix_up` have them; `kernel` fuses a chain
+`op` says what an op is; `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `jitter`, `quality`, `erasing`, `policies`, `nested`, `numbers`, `view` and `mixes` have them; `mix_kernel` runs those; `kernel` fuses a chain
 of them into one native call, `device` says what of one a GPU can do, and
 `family` is the door for the engine.
 """
@@ -26,7 +26,7 @@ from penstock.transform.image.geometry import (
 from penstock.transform.image.jitter import ColorJitter, RandomChannelPermutation, RandomPhotometricDistort
 from penstock.transform.image.kernel import ImageKernel, as_first_is, fuse, gives_indices, image_size
 from penstock.transform.image.margins import Pad, RandomCrop, RandomZoomOut
-from penstock.transform.image.mix_up import MixUp
+from penstock.transform.image.mixes import CutMix, MixUp
 from penstock.transform.image.nested import Compose, RandomApply, RandomChoice, RandomOrder
 from penstock.transform.image.numbers import IMAGENET, Normalize, Statistics, ToDtype, ToLayout
 from penstock.transform.image.op import ImageOp
@@ -44,6 +44,7 @@ __all__ = [
     "CenterCrop",
     "ColorJitter",
     "Compose",
+    "CutMix",
     "Decode",
     "ElasticTransform",
     "From",

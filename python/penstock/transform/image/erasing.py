@@ -74,9 +74,7 @@ class RandomErasing(ImageOp):
                 f"{self}: draws floats around 0, and the images are {what}; put it behind Normalize, or give value=, a number"
             )
         if count not in (1, chain.channels):
-            raise PlanError(
-                f"{self}: the images have {chain.channels} channels; give {chain.channels} values, or 1"
-            )
+            raise PlanError(f"{self}: the images have {chain.channels} channels; give {chain.channels} values, or 1")
         described: dict[str, Any] = {"op": "RandomErasing", "p": self.p, "scale": self.scale, "ratio": self.ratio}
         described["value"] = self.value
         if not chain.numbers.is_raw:

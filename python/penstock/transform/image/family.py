@@ -29,7 +29,7 @@ from penstock.transform.image.kernel import (
     numbers_of,
     run_views,
 )
-from penstock.transform.image.mix_up import MixUpKernel
+from penstock.transform.image.mix_kernel import MixKernel
 from penstock.transform.image.nested import labelled
 from penstock.transform.image.numbers import ToLayout
 from penstock.transform.image.same_sizes import unequal_sizes
@@ -47,7 +47,7 @@ class ImageFamily(Family):
     def compile(self, chains: Chains, site: Site) -> Kernel:
         """See `Family`."""
         on_batch = chains.get("", ())
-        return MixUpKernel(on_batch[0], site) if on_batch else ImageColumns(chains, site)
+        return MixKernel(on_batch[0], site) if on_batch else ImageColumns(chains, site)
 
     def indices(self, chains: Chains, site: Site) -> frozenset[str]:
         """See `Family`."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
+from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.transform.family import path_number
@@ -24,6 +25,7 @@ class NestedOp(ImageOp):
     """Ops around others. Each of these draws by its path: its place in this op, this op's in the one around it, … An op more, elsewhere, changes none of them."""
 
     always: ClassVar[bool] = False
+    chooses: ClassVar[bool] = False
 
     ops: Sequence[ImageOp]
 
@@ -32,12 +34,14 @@ class NestedOp(ImageOp):
         ops = tuple(self.ops) if isinstance(self.ops, (list, tuple)) else (self.ops,)
         depth = 1 + max((getattr(op, "depth", 0) for op in ops), default=0)
         check(self, depth <= _MOST_NESTED, f"ops that are nested {_MOST_NESTED} deep at most; these are {depth}")
-        are_right = bool(ops) and all(isinstance(op, ImageOp) and not op.on_batch for op in ops)
+        on_batch = self.chooses and depth == 1 and all(getattr(op, "on_batch", False) for op in ops)
+        are_right = bool(ops) and all(isinstance(op, ImageOp) and op.on_batch == on_batch for op in ops)
         check(self, are_right, "a list of image ops")
         set_fields(
             self,
             ops=ops,
             depth=depth,
+            on_batch=on_batch,
             is_random=not self.always or any(op.is_random for op in ops),
             moves_pixels=any(op.moves_pixels for op in ops),
             draws_by_size=any(op.draws_by_size for op in ops),
@@ -119,20 +123,22 @@ class RandomApply(NestedOp):
 
 @dataclass(frozen=True, repr=False)
 class RandomChoice(NestedOp):
-    """One of the ops inside.
+    """One of the ops inside. Behind `batch` these are `MixUp` and `CutMix`, and each step takes one, the same on all ranks.
 
     Args:
-        ops: image ops.
+        ops: image ops; or ops on batches, with the same num_classes, labels, columns and among.
         p: of each op, its share of the probability, in any unit. Default: all alike.
 
     Raises:
-        PlanError: for what is no list of image ops, or other than a number from 0 on for each of them.
+        PlanError: for what is no list of image ops, or other than a number from 0 on for each of them, and for ops on batches that differ in other than what they draw.
 
     Example:
         I = ps.image
+        either = I.RandomChoice([I.MixUp(0.2, num_classes=1000), I.CutMix(num_classes=1000)])  # ps.read("photos").….batch(256).transform(either)
         ps.read("photos").transform(image=[I.Decode(), I.Resize((64, 64)), I.RandomChoice([I.RandomGrayscale(p=1), I.RandomInvert(p=1)], p=[0.8, 0.2])])
     """
 
+    chooses = True
     drawn_by = ("p",)
 
     p: Sequence[float] | None = None
@@ -144,6 +150,15 @@ class RandomChoice(NestedOp):
         are_shares = len(shares) == len(self.ops) and all(0 <= p < math.inf for p in shares) and sum(shares) > 0
         check(self, are_shares, f"p=, a number from 0 on for each of the {len(self.ops)} ops")
         set_fields(self, p=shares)
+        if self.on_batch:
+            mixes: Sequence[Any] = self.ops
+            are_alike = len({op.shared for op in mixes}) == 1
+            check(self, are_alike, "ops on batches the same num_classes=, labels=, columns= and among=")
+            set_fields(self, among=mixes[0].among)
+
+    def output(self, name: str, given: Spec) -> Spec:
+        """See `Op`."""
+        return self.ops[0].output(name, given) if self.on_batch else given
 
 
 @dataclass(frozen=True, repr=False)

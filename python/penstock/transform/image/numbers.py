@@ -121,7 +121,9 @@ class ToDtype(ImageOp):
         """The chain with this op at its end; PlanError if the numbers are no bytes any more that it could restore."""
         numbers = self.converted(chain.numbers)
         if chain.is_erased and numbers.is_raw:
-            raise PlanError(f"{self}: follows RandomErasing, which has put floats there; put that before Normalize and ToDtype, or leave this out")
+            raise PlanError(
+                f"{self}: follows RandomErasing, which has put floats there; put that before Normalize and ToDtype, or leave this out"
+            )
         return replace(chain, numbers=numbers)
 
     def converted(self, numbers: Numbers) -> Numbers:
