@@ -17,7 +17,10 @@ use penstock_core::image::ops::{
     CenterCrop, ColorJitter, ElasticTransform, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Letterbox, Margin, Op, Ops, Pad, RandomAffine, RandomChange,
     RandomChannelPermutation, RandomCrop, RandomGrayscale, RandomHorizontalFlip, RandomPerspective, RandomPhotometricDistort, RandomResize, RandomResizedCrop,
     RandomRotation, RandomShortestSize, RandomVerticalFlip, RandomZoomOut, Resize, ScaleJitter, colour,
+    CenterCrop, ColorJitter, Erased, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Op, Ops, RandomChange, RandomChannelPermutation, RandomGrayscale,
+    RandomErasing, RandomHorizontalFlip, RandomPhotometricDistort, RandomResizedCrop, RandomVerticalFlip, Resize, colour,
 };
+use penstock_core::image::patch::Unit;
 use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
 use penstock_core::image::warp::Sampling;
@@ -95,7 +98,20 @@ fn op(choice: &[u8]) -> Option<Arc<dyn Op>> {
         6 => Arc::new(RandomGrayscale { p }),
         _ if choice[0] / 8 % 2 == 0 => move_of(choice),
         _ => return None,
+        _ => return erasing(choice[1], choice[2]),
     })
+}
+
+/// Of bytes, or of what is emitted, wherever that is then.
+fn erasing(most: u8, how: u8) -> Option<Arc<dyn Op>> {
+    let value = match how % 4 {
+        0 => return None,
+        1 => Erased::Colour,
+        2 => Erased::Noise,
+        _ => Erased::Values([f64::from(how), -1.0, 300.0, 0.5]),
+    };
+    let unit = (how & 4 == 0).then_some(Unit { scale: [1.0, 0.5, 2.0, 1.0], bias: [0.0, -1.0, 0.25, 0.5] });
+    Some(Arc::new(RandomErasing { p: 0.9, scale: (0.0, f64::from(most) / 255.0), ratio: (0.1, 4.0), value, unit }))
 }
 
 /// The ops on colours, of RGB and grey alone, which keep the mode.

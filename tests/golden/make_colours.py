@@ -27,6 +27,21 @@ CASES: dict[str, image.ImageOp] = {
     "RandomPhotometricDistort": image.RandomPhotometricDistort(),
     "RandomPosterize": image.RandomPosterize(3),
     "RandomSolarize": image.RandomSolarize(100),
+CASES: dict[str, I.ImageOp | list[I.ImageOp]] = {
+    "ColorJitter": I.ColorJitter(0.4, 0.4, 0.4, 0.1),
+    "GaussianBlur": I.GaussianBlur(5),
+    "GaussianNoise": I.GaussianNoise(),
+    "Grayscale": I.Grayscale(),
+    "JPEG": I.JPEG((10, 90)),
+    "RandomAdjustSharpness": I.RandomAdjustSharpness(2),
+    "RandomAutocontrast": I.RandomAutocontrast(),
+    "RandomChannelPermutation": I.RandomChannelPermutation(),
+    "RandomEqualize": I.RandomEqualize(),
+    "RandomErasing": I.RandomErasing(value=(200, 100, 0)),
+    "RandomErasing, random": [I.Normalize(I.IMAGENET), I.RandomErasing(value="random")],
+    "RandomPhotometricDistort": I.RandomPhotometricDistort(),
+    "RandomPosterize": I.RandomPosterize(3),
+    "RandomSolarize": I.RandomSolarize(100),
 }
 
 
@@ -43,6 +58,9 @@ def hashes() -> dict[str, str]:
     for name, op in CASES.items():
         kernel = image.fuse([op], Field("uint8", pixels.shape[1:]), lambda: (0, 0))
         out = np.empty((8, *kernel.field.shape), np.uint8)
+    for name, ops in CASES.items():
+        kernel = I.fuse(ops if isinstance(ops, list) else [ops], Field("uint8", pixels.shape[1:]), lambda: (0, 0))
+        out = np.empty((8, *kernel.field.shape), kernel.field.numpy_dtype)
         kernel(pixels, np.arange(8), key=11, out=out, threads=1)
         found[name] = hashlib.sha256(out.tobytes()).hexdigest()[:32]
     return found

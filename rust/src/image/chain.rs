@@ -363,7 +363,8 @@ impl Chain {
         let colours = std::mem::take(&mut self.colours);
         let size = self.size();
         let (mode, crop, fill) = (self.row.mode, self.crop, self.fill);
-        self.passes.push(Pass { mode, crop, task, size, offset, fill, colours, whole: Vec::new(), patches: Vec::new() });
+        let (whole, patches) = (Vec::new(), Vec::new());
+        self.passes.push(Pass { mode, crop, task, size, offset, fill, colours, whole, patches });
         self.begin_again(size);
     }
 

@@ -49,14 +49,12 @@ impl Patch {
         }
     }
 
-    fn write_as<const SIZE: usize>(
-        &self,
-        format: &Format,
-        image: &mut [u8],
-        encode: impl Fn(f32) -> [u8; SIZE],
-    ) {
+    fn write_as<const SIZE: usize>(&self, format: &Format, image: &mut [u8], encode: impl Fn(f32) -> [u8; SIZE]) {
         let (height, width, channels) = (format.height as usize, format.width as usize, format.channels);
         let part = self.part.intersect(Window::whole((format.width, format.height)));
+        if part.is_empty() {
+            return;
+        }
         let (left, top) = (part.x as usize, part.y as usize);
         let (numbers, _) = image.as_chunks_mut::<SIZE>();
         for channel in 0..channels {
