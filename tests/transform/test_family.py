@@ -25,6 +25,10 @@ I = ps.image  # noqa: E741  # as users write it
 ROWS = 30
 TEXTS = ["héllo", "", "a" * 30, "日本", *(f"row {row}" * (row % 4) for row in range(ROWS - 4))]
 VIEW = [I.RandomResizedCrop(10), I.RandomHorizontalFlip(), I.RandomInvert()]
+CUT_MIX = I.CutMix(num_classes=10, among=2, per_row=True)
+EITHER = I.RandomChoice(
+    [I.MixUp(0.4, num_classes=10, among=2, per_row=True), I.CutMix(num_classes=10, among=2)], p=[1, 2]
+)
 DATA = {
     "image": [encoded(picture(20 + row, 30 - row, row), "JPEG") for row in range(ROWS)],
     "label": np.arange(ROWS) % 10,
@@ -55,6 +59,8 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "mixed up": mixed,
     "mixed up, whole steps": lambda: mixed(wrap=True),
     "mixed up, cached": lambda: data().transform(image=[I.Decode(), I.CenterCrop(10)]).cache().batch(16).transform(I.MixUp(num_classes=10, among=4)),
+    "cut and mixed": lambda: data().transform(image=[I.Decode(), I.CenterCrop(10)]).select(["image", "label"]).batch(8).transform(CUT_MIX),
+    "one of a step": lambda: data().transform(image=[I.Decode(), I.CenterCrop(10), I.ToLayout("NHWC")]).batch(8).transform(EITHER),
     "all": lambda: views().transform(text=ps.text.Bytes()).batch(16).transform(I.MixUp(num_classes=10, columns=["view"], among=4)),
 }  # fmt: skip
 
@@ -100,7 +106,9 @@ def test_it_resumes_and_any_step_can_be_made(plan: Callable[[], ps.Dataset]) -> 
             promises.assert_same(promises.keep(batch), wanted[step], f"step {step}")
 
 
-@pytest.mark.parametrize("plan", [PLANS["all"], PLANS["text packed"]], ids=["all", "text packed"])
+@pytest.mark.parametrize(
+    "plan", [PLANS["all"], PLANS["one of a step"], PLANS["text packed"]], ids=["all", "one of a step", "text packed"]
+)
 def test_processes_make_the_same(plan: Callable[[], ps.Dataset]) -> None:
     for found, wanted in zip(passes(plan(), isolation="process"), passes(plan()), strict=True):
         promises.assert_same(found, wanted)
