@@ -14,11 +14,9 @@ use penstock_core::image::mode::Mode;
 use penstock_core::image::moves::Border;
 use penstock_core::image::ops::warp::Look;
 use penstock_core::image::ops::{
-    CenterCrop, ColorJitter, ElasticTransform, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Letterbox, Margin, Op, Ops, Pad, RandomAffine, RandomChange,
-    RandomChannelPermutation, RandomCrop, RandomGrayscale, RandomHorizontalFlip, RandomPerspective, RandomPhotometricDistort, RandomResize, RandomResizedCrop,
+    CenterCrop, ColorJitter, ElasticTransform, Erased, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Letterbox, Margin, Op, Ops, Pad, RandomAffine, RandomChange,
+    RandomChannelPermutation, RandomCrop, RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomPerspective, RandomPhotometricDistort, RandomResize, RandomResizedCrop,
     RandomRotation, RandomShortestSize, RandomVerticalFlip, RandomZoomOut, Resize, ScaleJitter, colour,
-    CenterCrop, ColorJitter, Erased, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Op, Ops, RandomChange, RandomChannelPermutation, RandomGrayscale,
-    RandomErasing, RandomHorizontalFlip, RandomPhotometricDistort, RandomResizedCrop, RandomVerticalFlip, Resize, colour,
 };
 use penstock_core::image::patch::Unit;
 use penstock_core::image::program::{Image, Program, Worker};
@@ -97,7 +95,6 @@ fn op(choice: &[u8]) -> Option<Arc<dyn Op>> {
         5 => Arc::new(RandomVerticalFlip { p }),
         6 => Arc::new(RandomGrayscale { p }),
         _ if choice[0] / 8 % 2 == 0 => move_of(choice),
-        _ => return None,
         _ => return erasing(choice[1], choice[2]),
     })
 }

@@ -14,7 +14,7 @@ import numpy as np
 from penstock.core.columns.spec import Field
 from penstock.transform import image
 
-CASES: dict[str, image.ImageOp] = {
+CASES: dict[str, image.ImageOp | list[image.ImageOp]] = {
     "ColorJitter": image.ColorJitter(0.4, 0.4, 0.4, 0.1),
     "GaussianBlur": image.GaussianBlur(5),
     "GaussianNoise": image.GaussianNoise(),
@@ -24,24 +24,11 @@ CASES: dict[str, image.ImageOp] = {
     "RandomAutocontrast": image.RandomAutocontrast(),
     "RandomChannelPermutation": image.RandomChannelPermutation(),
     "RandomEqualize": image.RandomEqualize(),
+    "RandomErasing": image.RandomErasing(value=(200, 100, 0)),
+    "RandomErasing, random": [image.Normalize(image.IMAGENET), image.RandomErasing(value="random")],
     "RandomPhotometricDistort": image.RandomPhotometricDistort(),
     "RandomPosterize": image.RandomPosterize(3),
     "RandomSolarize": image.RandomSolarize(100),
-CASES: dict[str, I.ImageOp | list[I.ImageOp]] = {
-    "ColorJitter": I.ColorJitter(0.4, 0.4, 0.4, 0.1),
-    "GaussianBlur": I.GaussianBlur(5),
-    "GaussianNoise": I.GaussianNoise(),
-    "Grayscale": I.Grayscale(),
-    "JPEG": I.JPEG((10, 90)),
-    "RandomAdjustSharpness": I.RandomAdjustSharpness(2),
-    "RandomAutocontrast": I.RandomAutocontrast(),
-    "RandomChannelPermutation": I.RandomChannelPermutation(),
-    "RandomEqualize": I.RandomEqualize(),
-    "RandomErasing": I.RandomErasing(value=(200, 100, 0)),
-    "RandomErasing, random": [I.Normalize(I.IMAGENET), I.RandomErasing(value="random")],
-    "RandomPhotometricDistort": I.RandomPhotometricDistort(),
-    "RandomPosterize": I.RandomPosterize(3),
-    "RandomSolarize": I.RandomSolarize(100),
 }
 
 
@@ -55,11 +42,8 @@ def picture() -> np.ndarray:
 def hashes() -> dict[str, str]:
     """Of what each op makes of the picture as rows 0 to 7."""
     found, pixels = {}, np.stack([picture()] * 8)
-    for name, op in CASES.items():
-        kernel = image.fuse([op], Field("uint8", pixels.shape[1:]), lambda: (0, 0))
-        out = np.empty((8, *kernel.field.shape), np.uint8)
     for name, ops in CASES.items():
-        kernel = I.fuse(ops if isinstance(ops, list) else [ops], Field("uint8", pixels.shape[1:]), lambda: (0, 0))
+        kernel = image.fuse(ops if isinstance(ops, list) else [ops], Field("uint8", pixels.shape[1:]), lambda: (0, 0))
         out = np.empty((8, *kernel.field.shape), kernel.field.numpy_dtype)
         kernel(pixels, np.arange(8), key=11, out=out, threads=1)
         found[name] = hashlib.sha256(out.tobytes()).hexdigest()[:32]
