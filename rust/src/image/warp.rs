@@ -239,8 +239,8 @@ fn bilinear<const FILLED: bool>(map: &impl Map, source: Source<'_>, fill: [f32; 
                 (upper_left[index], upper_right[index]) = (upper as u32, (upper >> 32) as u32);
                 (lower_left[index], lower_right[index]) = (lower as u32, (lower >> 32) as u32);
             }
-            for plane in 0..out.planes() {
-                blend::<FILLED>(&pixels, &weights, plane, fill[plane], &mut done);
+            for (plane, &fill) in fill.iter().enumerate().take(out.planes()) {
+                blend::<FILLED>(&pixels, &weights, plane, fill, &mut done);
                 out.plane_mut(y, plane)[x..x + count].copy_from_slice(&done[..count]);
             }
         }

@@ -78,10 +78,18 @@ impl Whole for Around {
         let Window { x, y, width, height } = self.window;
         let (columns, rows) = (self.places(x, width, canvas.width()), self.places(y, height, canvas.height()));
         spare.reset((width, height), canvas.planes())?;
+        // What lies inside is copied as it is.
+        let first = (-x).clamp(0, i64::from(width)) as usize;
+        let last = (canvas.width() as i64 - x).clamp(first as i64, i64::from(width)) as usize;
         for (y, &row) in rows.iter().enumerate() {
             for plane in 0..canvas.planes() {
-                let from = canvas.plane(row, plane);
-                spare.plane_mut(y, plane).iter_mut().zip(&columns).for_each(|(to, &column)| *to = from[column]);
+                let (from, to) = (canvas.plane(row, plane), spare.plane_mut(y, plane));
+                if first < last {
+                    to[first..last].copy_from_slice(&from[columns[first]..][..last - first]);
+                }
+                for place in (0..first).chain(last..columns.len()) {
+                    to[place] = from[columns[place]];
+                }
             }
         }
         std::mem::swap(canvas, spare);
