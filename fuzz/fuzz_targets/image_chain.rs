@@ -14,9 +14,9 @@ use penstock_core::image::mode::Mode;
 use penstock_core::image::moves::Border;
 use penstock_core::image::ops::warp::Look;
 use penstock_core::image::ops::{
-    CenterCrop, ColorJitter, ElasticTransform, Erased, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Letterbox, Margin, Op, Ops, Pad, RandomAffine, RandomChange,
+    AugMix, AutoAugment, CenterCrop, ColorJitter, ElasticTransform, Erased, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Letterbox, Margin, Op, Ops, Pad, RandAugment, RandomAffine, RandomChange,
     RandomChannelPermutation, RandomCrop, RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomPerspective, RandomPhotometricDistort, RandomResize, RandomResizedCrop,
-    RandomRotation, RandomShortestSize, RandomVerticalFlip, RandomZoomOut, Resize, ScaleJitter, colour,
+    RandomRotation, RandomShortestSize, RandomVerticalFlip, RandomZoomOut, Resize, ScaleJitter, TimmAugment, TrivialAugmentWide, colour,
 };
 use penstock_core::image::patch::Unit;
 use penstock_core::image::program::{Image, Program, Worker};
@@ -129,6 +129,27 @@ fn change(choice: &[u8], mode: Mode) -> Option<Arc<dyn Op>> {
         10 => return of(colour::solarize(how * 64.0)),
         11 => return of(colour::posterize(u32::from(choice[2]) % 9)),
         12 => return of(colour::invert()),
+        _ => return policy(choice),
+    })
+}
+
+/// Steps by chance.
+fn policy(choice: &[u8]) -> Option<Arc<dyn Op>> {
+    let (few, some, look) = (u32::from(choice[1] >> 2) % 5, u32::from(choice[2] % 31), look(choice[1]));
+    Some(match choice[0] / 16 % 8 {
+        0 => Arc::new(TrivialAugmentWide { bins: 2 + some, look }),
+        1 => Arc::new(RandAugment { num_ops: few, magnitude: some, bins: 31, look }),
+        2 => Arc::new(AutoAugment::of(["imagenet", "cifar10", "svhn"][usize::from(choice[2]) % 3], look).ok()?),
+        3 => Arc::new(AugMix { severity: 1 + some % 10, width: 1 + few, depth: (some > 4).then_some(few), alpha: 0.5, all_ops: true, look }),
+        4 => Arc::new(TimmAugment {
+            magnitude: f64::from(some),
+            deviation: [0.0, 0.5, 20.0, f64::INFINITY][few as usize % 4],
+            most: 30.0,
+            layers: few,
+            p: 0.9,
+            is_increasing: choice[2] & 32 != 0,
+            look,
+        }),
         _ => return None,
     })
 }

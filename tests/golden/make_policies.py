@@ -15,7 +15,7 @@ from golden.make_colours import picture
 from penstock.core.columns.spec import Field
 from penstock.transform import image as images
 
-I = images
+I = images  # noqa: E741  # as users write it
 
 CASES: dict[str, I.ImageOp] = {
     "AugMix": I.AugMix(),

@@ -24,7 +24,7 @@ torch = pytest.importorskip("torch")
 v2 = pytest.importorskip("torchvision.transforms.v2")
 datasets = pytest.importorskip("sklearn.datasets")
 stats = pytest.importorskip("scipy.stats")
-I = images
+I = images  # noqa: E741  # as users write it
 
 Pixels = npt.NDArray[Any]
 Draws = dict[str, npt.NDArray[np.float64]]

@@ -77,7 +77,7 @@ impl Patch {
     }
 
     /// By what a value of a channel is multiplied, and what is added: exactly 1 and 0 if the chain does nothing more to it.
-    fn to_the_end(&self, format: &Format, channel: usize) -> (f64, f64) {
+    fn to_the_end(self, format: &Format, channel: usize) -> (f64, f64) {
         let Unit { scale, bias } = &self.unit;
         let factor = f64::from(format.scale[channel]) / f64::from(scale[channel]);
         (factor, f64::from(format.bias[channel]) - f64::from(bias[channel]) * factor)

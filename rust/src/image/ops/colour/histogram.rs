@@ -50,7 +50,7 @@ impl Whole for Autocontrast {
 
 fn stretched(least: u8, most: u8) -> [u8; 256] {
     let (least, unit) =
-        if least == most { (0.0, 1.0) } else { (f32::from(least), f32::from(most - least) * (1.0_f64 / 255.0) as f32) };
+        if least >= most { (0.0, 1.0) } else { (f32::from(least), f32::from(most - least) * (1.0_f64 / 255.0) as f32) };
     std::array::from_fn(|number| byte((number as f32 - least) / unit))
 }
 

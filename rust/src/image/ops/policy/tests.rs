@@ -1,7 +1,7 @@
 //! Properties of policies: the same bits with all instructions, and distributions that no pixel shows.
 
 use super::super::super::canvas::Canvas;
-use super::super::super::chain::{Chain, Op, Row};
+use super::super::super::chain::{Chain, Row};
 use super::super::super::mode::Mode;
 use super::super::super::simd::Level;
 use super::super::super::warp::Sampling;
