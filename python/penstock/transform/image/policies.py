@@ -204,7 +204,19 @@ _WHOLE = ("m", "mmax", "n", "inc")
 
 @dataclass(frozen=True, repr=False)
 class TimmAugment(PolicyOp):
-    """What `timm` returns."""
+    """What `timm` returns: RandAugment as timm has it.
+
+    Args:
+        config: see `timm`.
+        interpolation: see `timm`.
+        fill: see `timm`.
+
+    Raises:
+        PlanError: see `timm`.
+
+    Example:
+        ps.image.timm("rand-m9-n3") == ps.image.TimmAugment("rand-m9-n3")
+    """
 
     drawn_by = ("config",)
 
