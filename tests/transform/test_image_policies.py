@@ -34,6 +34,15 @@ SHAPES = ((97, 131, 3), (17, 33, 3), (41, 40, 1), (1, 9, 3), (9, 1, 1), (1, 1, 3
 LOOKS = (("nearest", None), ("nearest", 7.0), ("bilinear", None), ("bilinear", (10.0, 200.0, 30.0)))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Threads of torch's would wait for one another, on images this small."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def never() -> tuple[int, int]:
     raise AssertionError("the size of the first picture was asked for")
 
