@@ -281,6 +281,7 @@ class TestTimm:
         pixels = photograph((97, 131, 3))
         theirs: dict[str, Callable[[Any, float], Any]] = {
             "AutoContrast": lambda image, _: ops.autocontrast(image),
+            "Equalize": lambda image, _: ops.equalize(image),
             "Invert": lambda image, _: ops.invert(image),
             "Posterize": lambda image, bits: ops.posterize(image, int(bits)),
             "Solarize": lambda image, threshold: ops.solarize(image, int(threshold)),
@@ -291,7 +292,6 @@ class TestTimm:
             "Contrast": lambda image, factor: enhance.Contrast(image).enhance(factor),
             "Brightness": lambda image, factor: enhance.Brightness(image).enhance(factor),
             "Sharpness": lambda image, factor: enhance.Sharpness(image).enhance(factor),
-            "Identity": lambda image, _: image,
         }
         op = I.timm("rand-m6-mstd2-n1-p1-inc1", fill=0)
         draws, seen = drawn(op, pixels.shape, 150, key=1), set()
@@ -300,9 +300,8 @@ class TestTimm:
             seen.add(step)
             if step in theirs:
                 wanted = np.asarray(theirs[step](image_module.fromarray(pixels), argument))
-                assert apart(got, wanted).max() <= (
-                    2 if step in ("Contrast", "Color", "Sharpness", "AutoContrast") else 1
-                ), step
+                is_blend = step in ("AutoContrast", "Color", "Contrast", "Brightness", "Sharpness")
+                assert apart(got, wanted).max() <= (2 if is_blend else 0), step
             else:
                 assert_warped(got, pixels, step, argument)
         assert seen == set(TIMM["rand-m9-n1-p1"])
@@ -325,8 +324,8 @@ class TestTimm:
 
 
 def assert_warped(got: Pixels, pixels: Pixels, step: str, argument: float) -> None:
-    """1 level in 99 % of Pillow's, of pixels that come from inside; Equalize is Pillow's."""
-    from PIL import Image, ImageOps
+    """1 level in 97 % of Pillow's, but where pixels come from outside."""
+    from PIL import Image
 
     image, (height, width) = Image.fromarray(pixels), pixels.shape[:2]
     matrix = {
@@ -335,9 +334,7 @@ def assert_warped(got: Pixels, pixels: Pixels, step: str, argument: float) -> No
         "TranslateX": (1, 0, argument * width, 0, 1, 0),
         "TranslateY": (1, 0, 0, 0, 1, argument * height),
     }
-    if step == "Equalize":
-        wanted = ImageOps.equalize(image)
-    elif step == "Rotate":
+    if step == "Rotate":
         wanted = image.rotate(argument, Image.Resampling.BILINEAR)
     else:
         wanted = image.transform(image.size, Image.Transform.AFFINE, matrix[step], Image.Resampling.BILINEAR)
