@@ -78,7 +78,7 @@ def test_reasons_and_figures() -> None:
     assert "A.b: NO REASON: ValueError" in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_small_suite(tmp_path: Path) -> None:
     from torch_suite import failures, names_of, run_side
 

@@ -24,7 +24,7 @@ SWAY_BYTES = 16 << 20
 SWAYS = {"threads": 4, "processes": 0, "files": 8}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(SECONDS + 600)
 def test_nothing_grows(tmp_path: Path) -> None:
     make_data(tmp_path)

@@ -575,7 +575,7 @@ def resources() -> tuple[int, int]:
     return process.num_fds(), process.num_threads()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_thousand_epochs_and_two_hundred_loaders_leave_nothing_behind() -> None:
     big = ps.from_arrays({"id": np.arange(64), "data": np.zeros((64, 2_000), dtype=np.uint8)}).shuffle().batch(32)
 
