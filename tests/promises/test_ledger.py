@@ -446,7 +446,7 @@ def test_a_process_that_ends_without_close_leaves_all_of_it(tmp_path: Path) -> N
 def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     code = f"""if True:
         import os, numpy as np, penstock as ps
-        from penstock.observe.ledger.writer import Ledger, Rows
+        from penstock.observe.ledger.writer import Ledger, StepRows
         loader = ps.Loader(ps.from_arrays({{"id": np.arange(1000)}}).batch(10), ledger={str(tmp_path)!r})
         batches = iter(loader)
         for _ in range(7):
