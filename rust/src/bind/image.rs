@@ -185,10 +185,7 @@ impl ImageProgram {
     ) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let samples = samples.as_slice()?;
         let (buffers, which, offset, length) = spans(&buffers, [&which, &offset, &length], samples.len())?;
-        let size = |row: usize| {
-            let data = gather::span(&buffers, which[row], offset[row], length[row])?;
-            one_image::size_at_start(&self.0, data).ok()
-        };
+        let size = |row: usize| self.size_at_start(gather::span(&buffers, which[row], offset[row], length[row]));
         let sizes = py.detach(|| {
             let of_row = |row: usize| match size(row) {
                 Some(size) => self.0.sizes_before(&places, size, key, samples[row]),
@@ -213,10 +210,7 @@ impl ImageProgram {
     ) -> PyResult<Vec<(u64, &'static str, usize, f64)>> {
         let samples = samples.as_slice()?;
         let (buffers, which, offset, length) = spans(&buffers, [&which, &offset, &length], samples.len())?;
-        let size = |row: usize| {
-            let data = gather::span(&buffers, which[row], offset[row], length[row])?;
-            one_image::size_at_start(&self.0, data).ok()
-        };
+        let size = |row: usize| self.size_at_start(gather::span(&buffers, which[row], offset[row], length[row]));
         Ok(py.detach(|| self.drawn_of(samples, key, size)))
     }
 
@@ -306,6 +300,11 @@ impl ImageProgram {
 }
 
 impl ImageProgram {
+    /// Width and height where the chain begins; None for bytes that are no image.
+    fn size_at_start(&self, data: Option<&[u8]>) -> Option<(u32, u32)> {
+        one_image::size_at_start(&self.0, data?).ok()
+    }
+
     fn drawn_of(
         &self,
         samples: &[i64],

@@ -13,6 +13,7 @@ from penstock.transform.image.op import Chain, PixelOp, TableOp, check, check_pr
 class ColourOp(PixelOp):
     """An op on colours. modes: of the images that it works on."""
 
+    is_geometric = False
     modes: ClassVar[tuple[str, ...]] = ("RGB", "L")
 
     def extend(self, chain: Chain) -> Chain:
@@ -22,8 +23,21 @@ class ColourOp(PixelOp):
         return super().extend(chain)
 
 
+class RandomColourOp(ColourOp):
+    """An op on colours with probability `p`."""
+
+    is_random = True
+    drawn_by = ("p",)
+
+    p: float
+
+    def settle(self) -> None:
+        """See `ImageOp`."""
+        check_probability(self, self.p)
+
+
 @dataclass(frozen=True)
-class RandomGrayscale(ColourOp):
+class RandomGrayscale(RandomColourOp):
     """The image in grey, with a probability: three equal channels, as Pillow's `convert("L")` computes them.
 
     Images of mode "L" are grey already, and stay. `Grayscale` has torchvision's grey of tensors, which is up to 1 level darker.
@@ -38,14 +52,7 @@ class RandomGrayscale(ColourOp):
         ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize((64, 64)), ps.image.RandomGrayscale(p=0.2)])
     """
 
-    is_random = True
-    drawn_by = ("p",)
-
     p: float = 0.1
-
-    def settle(self) -> None:
-        """See `ImageOp`."""
-        check_probability(self, self.p)
 
 
 @dataclass(frozen=True)
@@ -157,7 +164,7 @@ class RandomPosterize(TableOp):
 
 
 @dataclass(frozen=True)
-class RandomAutocontrast(ColourOp):
+class RandomAutocontrast(RandomColourOp):
     """Each channel stretched to 0 … 255, with a probability: exactly torchvision v2's, of RGB and grey images.
 
     Args:
@@ -170,18 +177,11 @@ class RandomAutocontrast(ColourOp):
         ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize((64, 64)), ps.image.RandomAutocontrast()])
     """
 
-    is_random = True
-    drawn_by = ("p",)
-
     p: float = 0.5
-
-    def settle(self) -> None:
-        """See `ImageOp`."""
-        check_probability(self, self.p)
 
 
 @dataclass(frozen=True)
-class RandomEqualize(ColourOp):
+class RandomEqualize(RandomColourOp):
     """Each channel's histogram made flat, with a probability: exactly torchvision v2's, of RGB and grey images.
 
     Args:
@@ -194,11 +194,4 @@ class RandomEqualize(ColourOp):
         ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize((64, 64)), ps.image.RandomEqualize()])
     """
 
-    is_random = True
-    drawn_by = ("p",)
-
     p: float = 0.5
-
-    def settle(self) -> None:
-        """See `ImageOp`."""
-        check_probability(self, self.p)

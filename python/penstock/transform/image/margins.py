@@ -40,22 +40,31 @@ def settled_fill(op: object, fill: Fill | None) -> Fill | None:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def check_fill(op: object, fill: Fill | None, chain: Chain) -> None:
-    """PlanError for a fill of other channels than the pixels', or of numbers that they cannot be."""
-    numbers = fill if isinstance(fill, Sequence) else () if fill is None else (fill,)
-    if len(numbers) > 1 and len(numbers) != chain.channels:
-        raise PlanError(
-            f'{op}: fills {len(numbers)} channels, and the images are of mode "{chain.mode}"; give {chain.channels} numbers, or one'
-        )
-    largest = np.iinfo(chain.numbers.source).max
-    if not all(0 <= number <= largest for number in numbers):
-        raise PlanError(f"{op}: pixels are numbers from 0 to {largest:,}; give such a fill")
+class FilledOp(PixelOp):
+    """An op that may leave places without pixels, and fills them."""
+
+    fill: Fill | None
+
+    def settle(self) -> None:
+        """See `ImageOp`."""
+        set_fields(self, fill=settled_fill(self, 0 if self.fill is None else self.fill))
+
+    def extend(self, chain: Chain) -> Chain:
+        """The chain with this op at its end; PlanError as for every op on pixels, and for a fill of other channels, or of numbers that pixels cannot be."""
+        numbers = self.fill if isinstance(self.fill, Sequence) else () if self.fill is None else (self.fill,)
+        if len(numbers) > 1 and len(numbers) != chain.channels:
+            raise PlanError(
+                f'{self}: fills {len(numbers)} channels, and the images are of mode "{chain.mode}"; give {chain.channels} numbers, or one'
+            )
+        largest = np.iinfo(chain.numbers.source).max
+        if not all(0 <= number <= largest for number in numbers):
+            raise PlanError(f"{self}: pixels are numbers from 0 to {largest:,}; give such a fill")
+        return super().extend(chain)
 
 
 def _settle_margin(op: Pad | RandomCrop) -> None:
     modes = ("constant", "edge", "reflect", "symmetric")
     check(op, is_one_of(op.padding_mode, modes), f"padding_mode as one of {', '.join(modes)}")
-    set_fields(op, fill=settled_fill(op, 0 if op.fill is None else op.fill))
     check(
         op,
         op.padding_mode == "constant" or not isinstance(op.fill, Sequence),
@@ -73,7 +82,7 @@ def _four_sides(op: object, padding: int | Sequence[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Pad(PixelOp):
+class Pad(FilledOp):
     """The image with a margin around: exactly torchvision v2's. A margin wider than the image mirrors it again and again, where torchvision gives up.
 
     Args:
@@ -96,17 +105,13 @@ class Pad(PixelOp):
 
     def settle(self) -> None:
         """See `ImageOp`."""
+        super().settle()
         set_fields(self, padding=_four_sides(self, self.padding))
         _settle_margin(self)
 
-    def extend(self, chain: Chain) -> Chain:
-        """The chain with this op at its end; PlanError as for every op on pixels, and for a fill of other channels."""
-        check_fill(self, self.fill, chain)
-        return super().extend(chain)
-
 
 @dataclass(frozen=True)
-class RandomCrop(PixelOp):
+class RandomCrop(FilledOp):
     """A random part of the image, with a margin around it first: exactly torchvision v2's for the same place.
 
     Args:
@@ -135,15 +140,11 @@ class RandomCrop(PixelOp):
 
     def settle(self) -> None:
         """See `ImageOp`."""
+        super().settle()
         set_fields(self, size=both_sides(self, self.size))
         if self.padding is not None:
             set_fields(self, padding=_four_sides(self, self.padding))
         _settle_margin(self)
-
-    def extend(self, chain: Chain) -> Chain:
-        """The chain with this op at its end; PlanError as for every op on pixels, and for a fill of other channels."""
-        check_fill(self, self.fill, chain)
-        return super().extend(chain)
 
     @property
     def fixes_size(self) -> bool:
@@ -152,7 +153,7 @@ class RandomCrop(PixelOp):
 
 
 @dataclass(frozen=True)
-class RandomZoomOut(PixelOp):
+class RandomZoomOut(FilledOp):
     """The image somewhere in a larger one, with a probability: torchvision v2's, of SSD. An op that fixes the size follows.
 
     Args:
@@ -177,12 +178,7 @@ class RandomZoomOut(PixelOp):
 
     def settle(self) -> None:
         """See `ImageOp`."""
+        super().settle()
         check_probability(self, self.p)
         set_fields(self, side_range=checked_range(self, self.side_range))
         check(self, self.side_range[0] >= 1, "side_range from 1 on")
-        set_fields(self, fill=settled_fill(self, 0 if self.fill is None else self.fill))
-
-    def extend(self, chain: Chain) -> Chain:
-        """The chain with this op at its end; PlanError as for every op on pixels, and for a fill of other channels."""
-        check_fill(self, self.fill, chain)
-        return super().extend(chain)

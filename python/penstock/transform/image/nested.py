@@ -24,8 +24,10 @@ _OF_OPS: dict[str, Any] = {"geometry": (), "by_size": (), "number": 0, "fixes_si
 class NestedOp(ImageOp):
     """Ops around others. Each of these draws by its path: its place in this op, this op's in the one around it, … An op more, elsewhere, changes none of them."""
 
+    drawn_by: ClassVar[tuple[str, ...]] = ("inside",)
     always: ClassVar[bool] = False
     chooses: ClassVar[bool] = False
+    inside: ClassVar[tuple[str, ...]] = ()
 
     ops: Sequence[ImageOp]
 
@@ -43,7 +45,9 @@ class NestedOp(ImageOp):
             depth=depth,
             on_batch=on_batch,
             is_random=not self.always or any(op.is_random for op in ops),
-            moves_pixels=any(op.moves_pixels for op in ops),
+            is_geometric=any(op.is_geometric for op in ops),
+            moves_pixels=any(op.moves_pixels or (op.is_geometric and not self.always) for op in ops),
+            inside=_inside(ops),
             draws_by_size=any(op.draws_by_size for op in ops),
         )
 
@@ -111,7 +115,7 @@ class RandomApply(NestedOp):
         ps.read("photos").transform(image=[I.Decode(), I.Resize((64, 64)), I.RandomApply([I.RandomGrayscale(p=0.5), I.RandomInvert()], p=0.3)])
     """
 
-    drawn_by = ("p",)
+    drawn_by = ("p", "inside")
 
     p: float = 0.5
 
@@ -139,7 +143,7 @@ class RandomChoice(NestedOp):
     """
 
     chooses = True
-    drawn_by = ("p",)
+    drawn_by = ("p", "inside")
 
     p: Sequence[float] | None = None
 
@@ -175,6 +179,26 @@ class RandomOrder(NestedOp):
         I = ps.image
         ps.read("photos").transform(image=[I.Decode(), I.RandomOrder([I.Resize((64, 64)), I.RandomHorizontalFlip()])])
     """
+
+    drawn_by = ("count", "inside")
+
+    @property
+    def count(self) -> int:
+        """How many ops there are: their order is drawn among so many."""
+        return len(self.ops)
+
+
+def _inside(ops: Sequence[Any]) -> tuple[str, ...]:
+    """The ops that move pixels, with their places and what decides their draws: columns that draw together have the same ones at the same places.
+
+    _inside([RandomInvert(), RandomHorizontalFlip()]) == ("1: RandomHorizontalFlip(p=0.5)",)
+    """
+    found = list[str]()
+    for place, op in enumerate(ops):
+        if op.is_geometric:
+            drawn = ", ".join(f"{name}={getattr(op, name)!r}" for name in op.drawn_by)
+            found.append(f"{place}: {type(op).__name__}({drawn})")
+    return tuple(found)
 
 
 def labelled(ops: Sequence[Any], numbers: Sequence[int], around: str = "") -> dict[int, str]:

@@ -78,12 +78,13 @@ class Chain:
 class ImageOp(Op):
     """An image op, checked when made. draws_by_size: whether the image's size decides what is drawn, too.
 
-    device_flag: the bit by which a device that draws it is told; 0 for none (see `device`).
+    device_flag: the bit by which a device that draws it is told; 0 for none (see `device`). is_geometric: whether pixels stand elsewhere behind it, drawn or not.
     """
 
     family = "image"
     device_flag: ClassVar[int] = 0
     draws_by_size: ClassVar[bool] = False
+    is_geometric: ClassVar[bool] = False
     on_pixels = True
 
     def __post_init__(self) -> None:
@@ -143,6 +144,8 @@ class TableOp(ImageOp):
 
 class PixelOp(ImageOp):
     """An op on bytes of pixels, with a native op of the same name (rust/src/image/ops), which gets the dataclass's fields."""
+
+    is_geometric = True
 
     @property
     def fixes_size(self) -> bool:

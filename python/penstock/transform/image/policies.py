@@ -42,7 +42,7 @@ _MOST_BINS = 10_000
 class PolicyOp(ColourOp, WarpOp):
     """An op that chooses among steps: on RGB and grey images, whose size stays."""
 
-    is_random = moves_pixels = True
+    is_random = moves_pixels = is_geometric = True
     draws_by_size = True
 
 

@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.transform.image.colour import ColourOp
+from penstock.transform.image.colour import ColourOp, RandomColourOp
 from penstock.transform.image.op import (
     LARGEST_SIDE,
     Pair,
     Span,
     both_sides,
     check,
-    check_probability,
     checked_range,
     set_fields,
 )
@@ -57,7 +56,7 @@ class GaussianBlur(ColourOp):
 
 
 @dataclass(frozen=True)
-class RandomAdjustSharpness(ColourOp):
+class RandomAdjustSharpness(RandomColourOp):
     """The image sharper or softer, with a probability: a blend with its mean over 3 × 3 pixels.
 
     Torchvision v2's of tensors, on processors with AVX2: within 1 level, and 999 of 1,000 numbers equal. Pixels at the edges stay.
@@ -73,16 +72,13 @@ class RandomAdjustSharpness(ColourOp):
         ps.read("photos").transform(image=[ps.image.Decode(), ps.image.Resize((64, 64)), ps.image.RandomAdjustSharpness(2)])
     """
 
-    is_random = True
-    drawn_by = ("p",)
-
     sharpness_factor: float
     p: float = 0.5
 
     def settle(self) -> None:
         """See `ImageOp`."""
+        super().settle()
         check(self, 0 <= self.sharpness_factor < math.inf, "a sharpness_factor from 0 on")
-        check_probability(self, self.p)
         set_fields(self, sharpness_factor=float(self.sharpness_factor))
 
 

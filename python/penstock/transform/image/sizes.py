@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.transform.image.geometry import Interpolation
-from penstock.transform.image.margins import Fill, check_fill, settled_fill
+from penstock.transform.image.margins import Fill, FilledOp
 from penstock.transform.image.op import (
     LARGEST_SIDE,
-    Chain,
     Pair,
     PixelOp,
     Span,
@@ -127,7 +126,7 @@ class ScaleJitter(PixelOp):
 
 
 @dataclass(frozen=True)
-class Letterbox(PixelOp):
+class Letterbox(FilledOp):
     """All of the image, as large as a frame holds it with its ratio, in the middle of the frame.
 
     Sides are rounded, and of an odd margin the larger part is on the right and below, as in YOLO's pipelines (which fill with 114).
@@ -153,15 +152,9 @@ class Letterbox(PixelOp):
 
     def settle(self) -> None:
         """See `ImageOp`."""
-        set_fields(
-            self, size=both_sides(self, self.size), fill=settled_fill(self, 0 if self.fill is None else self.fill)
-        )
+        super().settle()
+        set_fields(self, size=both_sides(self, self.size))
         check_interpolation(self, self.interpolation)
-
-    def extend(self, chain: Chain) -> Chain:
-        """The chain with this op at its end; PlanError as for every op on pixels, and for a fill of other channels."""
-        check_fill(self, self.fill, chain)
-        return super().extend(chain)
 
     @property
     def fixes_size(self) -> bool:

@@ -9,19 +9,18 @@ from typing import Literal, TypeAlias
 
 from penstock.core.arguments import is_one_of
 from penstock.core.errors import PlanError
-from penstock.transform.image.margins import Fill, check_fill, settled_fill
-from penstock.transform.image.op import Chain, PixelOp, Span, check, check_probability, checked_range, set_fields
+from penstock.transform.image.margins import Fill, FilledOp, settled_fill
+from penstock.transform.image.op import Chain, Span, check, check_probability, checked_range, set_fields
 
 WarpInterpolation: TypeAlias = Literal["nearest", "bilinear"]
 
 
-class WarpOp(PixelOp):
+class WarpOp(FilledOp):
     """An op that takes pixels from places between pixels: of palettes and 16 bits, the nearest ones alone."""
 
     is_random = moves_pixels = True
 
     interpolation: WarpInterpolation
-    fill: Fill | None
 
     def settle(self) -> None:
         """See `ImageOp`."""
@@ -30,7 +29,6 @@ class WarpOp(PixelOp):
 
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError as for every op on pixels, for a fill of other channels, and for 16 bits that would be averaged."""
-        check_fill(self, self.fill, chain)
         if chain.mode == "I16" and self.interpolation != "nearest":
             raise PlanError(
                 f'{self}: takes numbers of 16 bits as they are alone; say {type(self).__name__}(…, interpolation="nearest")'

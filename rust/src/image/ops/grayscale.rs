@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::chain::{Chain, Recolour};
+use super::super::chain::Chain;
 use super::super::pixels;
+use super::super::recolour::Recolour;
 use super::super::resample::{Planes, pitch_of};
 use super::super::simd::Level;
 use super::{Op, chance};

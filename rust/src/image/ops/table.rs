@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::super::chain::{Chain, Tables};
+use super::super::chain::Chain;
+use super::super::recolour::Tables;
 use super::{Arguments, Op, chance};
 use crate::core::keys::Rng;
 

@@ -1,6 +1,6 @@
 //! Channels for channels.
 
-use super::super::super::chain::Recolour;
+use super::super::super::recolour::Recolour;
 use super::super::super::resample::{Planes, pitch_of};
 use super::super::super::simd::Level;
 use super::Change;

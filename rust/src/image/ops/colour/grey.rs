@@ -1,9 +1,10 @@
 //! Blends with grey: every pixel's own (saturation), or the mean of all (contrast).
 
 use super::super::super::canvas::Canvas;
-use super::super::super::chain::{Chain, Recolour, Whole};
+use super::super::super::chain::{Chain, Whole};
 use super::super::super::fault::Fault;
 use super::super::super::mode::Mode;
+use super::super::super::recolour::Recolour;
 use super::super::super::resample::Planes;
 use super::super::super::simd::Level;
 use super::super::super::vectorised::vectorised;

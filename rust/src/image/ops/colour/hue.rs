@@ -1,6 +1,6 @@
 //! Turning the hue.
 
-use super::super::super::chain::Recolour;
+use super::super::super::recolour::Recolour;
 use super::super::super::resample::Planes;
 use super::super::super::simd::Level;
 use super::super::super::vectorised::vectorised;

@@ -24,8 +24,9 @@ mod tests;
 use std::sync::Arc;
 
 use super::super::canvas::Canvas;
-use super::super::chain::{Chain, Recolour, Whole};
+use super::super::chain::{Chain, Whole};
 use super::super::fault::Fault;
+use super::super::recolour::Recolour;
 use super::super::resample::{Planes, pitch_of};
 use super::super::simd::Level;
 use super::{Arguments, Op, chance};

@@ -1,6 +1,6 @@
 //! What becomes of a byte depends on nothing but the byte.
 
-use super::super::super::chain::Tables;
+use super::super::super::recolour::Tables;
 use super::{Change, byte};
 
 /// Brighter or darker: each number times the factor, cut off.

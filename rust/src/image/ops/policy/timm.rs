@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::super::super::chain::{Chain, Tables};
+use super::super::super::chain::Chain;
+use super::super::super::recolour::Tables;
 use super::super::colour::Change;
 use super::super::warp::Look;
 use super::super::{Arguments, Op};
