@@ -1,4 +1,7 @@
-"""Dataset: what to read and what to do with it. Each verb returns a new dataset; nothing runs before a Loader asks."""
+"""Dataset: what to read and what to do with it. Each verb returns a new dataset; nothing runs before a Loader asks.
+
+What few plans ask for is imported by the verb that asks: opening a folder takes a quarter of a second, most of which are imports.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from functools import wraps
 from os import PathLike
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from penstock.core.arguments import check_flags, check_progress, check_whole, is_one_of, is_whole, path_of
 from penstock.core.columns.spec import Spec
@@ -24,16 +27,6 @@ from penstock.core.verbs.options_by_name import options_by_name
 from penstock.core.verbs.padding import as_names, as_padding_value
 from penstock.core.verbs.trainers import refuse_trainers
 from penstock.core.warnings import warn
-from penstock.looking.verbs import (
-    balance_rows,
-    filter_rows,
-    filter_rows_ahead,
-    numbers_of_rows,
-    sample_rows,
-    sort_rows,
-    split_rows,
-)
-from penstock.observe.rows_table import RowsTable
 from penstock.plan.check import check_verb
 from penstock.plan.drawing import check_drawn, followed
 from penstock.plan.expression import Expression
@@ -74,10 +67,9 @@ from penstock.source.protocol import Access, AnySource
 from penstock.storage import Storage
 from penstock.storage.cache.folder import chosen_cache
 from penstock.storage.cache.storage import CachedStorage
-from penstock.tools.explain import explain
-from penstock.tools.few_rows import FewRows, is_empty, length_of, number_of, row_of
-from penstock.tools.indexing import build_indexes
-from penstock.tools.simulate import Simulation, simulate
+
+if TYPE_CHECKING:
+    from penstock.tools.simulate import Simulation
 
 #: More ranks, machines or epochs than anybody simulates.
 _MOST_RANKS = 1 << 20
@@ -408,6 +400,8 @@ class Dataset:
             long = data.filter(lambda batch: np.diff(batch["tokens"].offsets) > 7, columns=["tokens"])
             long.batch(2, steps=100, lanes=1).head()["x"] == [7, 8]
         """
+        from penstock.looking.verbs import filter_rows, filter_rows_ahead
+
         check_flags("filter", ahead=ahead)
         if not is_one_of(workers, ("thread",)) and (ahead or isinstance(predicate, Expression)):
             raise PlanError(
@@ -675,6 +669,8 @@ class Dataset:
             batches = ps.Loader(data.batch_bucketed(2, by="tokens", boundaries=[5]))
             [batch["tokens"].shape for batch in batches] == [(2, 2), (2, 4), (2, 6), (2, 8), (2, 10)]
         """
+        from penstock.looking.verbs import numbers_of_rows
+
         numbers = numbers_of_rows("batch_bucketed", self.root, by, progress)
         bucketed = self._then(Bucket(input=self.root, buckets=Buckets.of(numbers, boundaries, quantiles)))
         return bucketed.batch_padded(
@@ -741,6 +737,8 @@ class Dataset:
             raise PlanError(
                 "batch_tokens: columns=, multiple_of= and padding_value= say how rows are padded; leave them out, or padded=False"
             )
+        from penstock.looking.verbs import numbers_of_rows
+
         lengths = Lengths.of("batch_tokens", numbers_of_rows("batch_tokens", self.root, by, progress))
         below = self
         if padded:
@@ -920,6 +918,8 @@ class Dataset:
             {name: len(part) for name, part in parts.items()} == {"train": 8, "val": 2}
             train = parts["train"].shuffle(seed=0)
         """
+        from penstock.looking.verbs import split_rows
+
         found = split_rows(self.root, parts, by, stratify, seed, progress)
         return {name: self._then(node) for name, node in found.items()}
 
@@ -951,6 +951,8 @@ class Dataset:
             len(few.balance("label")) == 10
             len(few.balance("label", mode="under")) == 4
         """
+        from penstock.looking.verbs import balance_rows
+
         return self._then(balance_rows(self.root, column, mode, seed, progress))
 
     @options_by_name("write sample(count, weights=…, replacement=True)")
@@ -981,6 +983,8 @@ class Dataset:
             heavy = data.sample(20, weights=np.arange(10) + 1, replacement=True).shuffle(seed=0)
             len(heavy) == 20
         """
+        from penstock.looking.verbs import sample_rows
+
         return self._then(sample_rows(self.root, count, weights, seed, progress, replacement=replacement))
 
     @options_by_name("write sort(column, descending=True)")
@@ -1006,6 +1010,8 @@ class Dataset:
         Example:
             data.sort(ps.col("tokens").len(), descending=True).head(3)["x"] == [9, 8, 7]
         """
+        from penstock.looking.verbs import sort_rows
+
         return self._then(sort_rows(self.root, by, progress, descending=descending))
 
     def _then(self, node: Node) -> Dataset:
@@ -1038,6 +1044,8 @@ class Dataset:
             data[3]["text"] == "row 3"
             data[-1]["tokens"] == [*range(10)]
         """
+        from penstock.tools.few_rows import FewRows, is_empty, number_of
+
         refuse_trainers()
         number = number_of(row)
         if is_empty(self.root):
@@ -1054,6 +1062,8 @@ class Dataset:
         return self._each()
 
     def _each(self) -> Iterator[dict[str, Any]]:
+        from penstock.tools.few_rows import FewRows, is_empty
+
         if not is_empty(self.root):
             with FewRows(self.root) as rows:
                 yield from rows
@@ -1077,6 +1087,8 @@ class Dataset:
             data.head(3)["label"] == [0, 1, 0]
         """
         check_whole("head", MOST_ROWS, n=n)
+        from penstock.tools.few_rows import FewRows
+
         with FewRows(self.root) as rows:
             return dict[str, Any](rows.head(n))
 
@@ -1089,6 +1101,9 @@ class Dataset:
         Example:
             data.show(2)
         """
+        from penstock.observe.rows_table import RowsTable
+        from penstock.tools.few_rows import length_of, row_of
+
         columns = self.head(n)
         table = RowsTable([row_of(columns, number) for number in range(length_of(columns))])
         ipython = sys.modules.get("IPython")
@@ -1126,6 +1141,8 @@ class Dataset:
         """
         check_flags("index", checksums=checksums, jpeg=jpeg)
         check_progress("index", progress)
+        from penstock.tools.indexing import build_indexes
+
         build_indexes(self.root, checksums=checksums, jpeg=jpeg, column=column, progress=progress)
         return self
 
@@ -1192,6 +1209,8 @@ class Dataset:
         """
         if world_size is not None:
             check_whole("explain", _MOST_RANKS, world_size=world_size)
+        from penstock.tools.explain import explain
+
         return printable_lines(explain(self.root, world_size))
 
     def simulate(
@@ -1216,6 +1235,8 @@ class Dataset:
         """
         check_whole("simulate", _MOST_RANKS, world_size=world_size, nodes=nodes, epochs=epochs)
         limit = size_of(cache, "cache")
+        from penstock.tools.simulate import simulate
+
         return simulate(self.root, world_size=world_size, machines=nodes, epochs=epochs, cache_bytes=limit)
 
 

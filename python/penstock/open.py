@@ -22,13 +22,6 @@ from penstock.core.verbs.options import Asked, Nulls, Options, check_columns, ch
 from penstock.core.warnings import warn
 from penstock.dataset import Dataset, of_source
 from penstock.format import format_named, open_source
-from penstock.inputs.iterable import Making
-from penstock.inputs.iterable import from_iterable as open_iterable
-from penstock.inputs.memory import from_arrays as open_arrays
-from penstock.inputs.objects import from_dataset as open_objects
-from penstock.inputs.pipe import open_pipe
-from penstock.inputs.sql.dialect import DatabaseUri
-from penstock.inputs.sql.source import read_sql as open_sql
 from penstock.observe.quarantine import ids_in, read_quarantine
 from penstock.plan.nodes import Exclude
 from penstock.resolve.resolved import resolve
@@ -215,6 +208,8 @@ def from_arrays(columns: Any, *, nulls: Nulls = "error") -> Dataset:
         ps.from_arrays({"x": np.arange(10), "y": np.zeros((10, 3))})[4]["x"] == 4
         ps.from_arrays([{"x": 1, "text": "a"}, {"x": 2, "text": "b"}]).head()["text"] == ["a", "b"]
     """
+    from penstock.inputs.memory import from_arrays as open_arrays
+
     check_nulls("from_arrays", nulls)
     return of_source(with_nulls(open_arrays(columns, nulls), nulls, None), "memory", None)
 
@@ -252,6 +247,8 @@ def from_dataset(
         squares = ps.from_dataset(Squares(), columns=["n", "square"], version="1")
         squares[3]["square"] == 9
     """
+    from penstock.inputs.objects import from_dataset as open_objects
+
     _check_unopened("from_dataset", data)
     check_columns(columns)
     check_texts("from_dataset", name="" if name is None else name, version=version)
@@ -310,6 +307,9 @@ def from_iterable(
         data = ps.from_iterable(squares, arguments={"most": 100}).shuffle(seed=0)
         len(data) == 100
     """
+    from penstock.inputs.iterable import Making
+    from penstock.inputs.iterable import from_iterable as open_iterable
+
     _check_unopened("from_iterable", make)
     check_columns(columns)
     check_flags("from_iterable", spool=spool)
@@ -366,6 +366,8 @@ def read_stream(
         def training_data():
             return ps.read_stream("/opt/ml/input/data/train_{epoch}", format="recordio", samples=1_281_167)
     """
+    from penstock.inputs.pipe import open_pipe
+
     path = path_of("read_stream", path)
     check_columns(columns)
     check_nulls("read_stream", nulls)
@@ -424,6 +426,9 @@ def read_sql(
         articles = ps.read_sql("sqlite:///articles.db", "SELECT id, text FROM articles WHERE id >= 10", partition="id")
         len(articles) == 10
     """
+    from penstock.inputs.sql.dialect import DatabaseUri
+    from penstock.inputs.sql.source import read_sql as open_sql
+
     check_columns(columns)
     check_nulls("read_sql", nulls)
     check_flags("read_sql", ties=ties, checksum=checksum)

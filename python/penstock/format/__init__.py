@@ -1,4 +1,4 @@
-"""Formats: bytes to columns. One file each and one row here; a folder's layout, a file's suffix, then its first bytes, choose."""
+"""Formats: bytes to columns. One file each and one row in `known`; a folder's layout, a file's suffix, then its first bytes, choose."""
 
 from __future__ import annotations
 
@@ -12,49 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.columns.plain import flags_of
 from penstock.core.errors import PenstockError, PlanError, SourceError
 from penstock.core.files.byte_ranges import ByteRanges, read_range
 from penstock.core.files.shards import Shards
 from penstock.core.messages import quoted
 from penstock.core.verbs.options import Options
 from penstock.core.warnings import warn
-from penstock.format import csv, hdf5, huggingface, lmdb, recordio, text, tfrecord
-from penstock.format import lists as manifest_file
-from penstock.format.arrow import source as arrow_ipc
-from penstock.format.json import lines as jsonl
-from penstock.format.litdata import source as litdata
-from penstock.format.mds import source as mds
-from penstock.format.media import folder as media_folder
-from penstock.format.numpy import npy, npz
-from penstock.format.parquet import source as parquet
-from penstock.format.tar import source as webdataset
-from penstock.format.tokens import source as tokens
-from penstock.format.zarr import source as zarr
+from penstock.format.known import FORMATS
 from penstock.source.protocol import AnySource, Format
-
-FORMATS: tuple[Format, ...] = (
-    media_folder.IMAGES,
-    media_folder.AUDIO,
-    media_folder.VIDEO,
-    tfrecord.FORMAT,
-    recordio.FORMAT,
-    mds.FORMAT,
-    litdata.FORMAT,
-    webdataset.FORMAT,
-    lmdb.FORMAT,
-    npy.FORMAT,
-    npz.FORMAT,
-    hdf5.FORMAT,
-    zarr.FORMAT,
-    tokens.FORMAT,
-    huggingface.FORMAT,
-    parquet.FORMAT,
-    arrow_ipc.FORMAT,
-    jsonl.FORMAT,
-    csv.FORMAT,
-    text.FORMAT,
-    manifest_file.FORMAT,
-)
 
 _HEAD_BYTES = 512
 #: Up to this many names are looked at one by one.
@@ -200,7 +166,7 @@ def _ends_with(paths: pa.LargeStringArray) -> Callable[[tuple[str, ...]], npt.ND
     def in_arrow(suffixes: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         found = np.zeros(len(lowered), dtype=bool)
         for suffix in suffixes:
-            found |= pc.ends_with(lowered, suffix).to_numpy(zero_copy_only=False)
+            found |= flags_of(pc.ends_with(lowered, suffix))
         return found
 
     return in_arrow

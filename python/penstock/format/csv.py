@@ -26,9 +26,8 @@ from penstock.core.files.byte_ranges import ByteRanges, read_ranges
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
 from penstock.core.warnings import warn
-from penstock.derived.decompress import with_packed
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Access, Allocate, Format
+from penstock.source.protocol import Access, Allocate
 from penstock.source.records.lines import LineStyle, first_lines, open_lines
 from penstock.source.selection import null_rules
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of, with_nulls
@@ -53,12 +52,6 @@ _LONGEST_NUMBER = 1 << 16
 _LONGEST_HEADER_BYTES = 16 << 20
 #: Bytes of a field that an error shows.
 _SHOWN = 80
-_OPTIONS = {
-    "delimiter": "the byte between fields; default: a tab for .tsv files, else a comma",
-    "header": "whether the first record of every file names the columns; default True",
-    "names": "names of the columns, in place of the header's",
-    "quotes": "whether quotes hold delimiters and newlines; default True",
-}
 
 
 @dataclass(frozen=True)
@@ -449,14 +442,3 @@ def _arrow_type(column: TableColumn) -> pa.DataType:
     if column.field.dtype in ("float16", "bfloat16"):
         return pa.float32()
     return pa.from_numpy_dtype(column.field.numpy_dtype)
-
-
-FORMAT = Format(
-    name="csv",
-    is_beside=True,
-    suffixes=with_packed(".csv", ".tsv"),
-    options=_OPTIONS,
-    access="by its own bytes",
-    detects="another number of fields, values of other types",
-    open=open_csv,
-)

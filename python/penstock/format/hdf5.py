@@ -38,10 +38,8 @@ from penstock.source.arrays.sliced import (
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, stored_column
 from penstock.source.dotted_names import dotted
 from penstock.source.manifest import Manifest, TableManifest
-from penstock.source.protocol import Format
 from penstock.source.selection import Selection
 
-_MAGIC = b"\x89HDF\r\n\x1a\n"
 #: Objects of a file that are looked at, at most.
 _OBJECTS = 100_000
 #: Bytes of unpacked chunks that h5py keeps for each dataset: a block's edges lie inside chunks.
@@ -317,15 +315,3 @@ def _start(dataset: Any, size: int) -> int | None:
     if start is None or not whole or start + dataset.nbytes > size:
         return None
     return int(start)
-
-
-FORMAT = Format(
-    name="hdf5",
-    suffixes=(".h5", ".hdf5", ".he5", ".hdf"),
-    matches=lambda head: head.startswith(_MAGIC),
-    access="with its chunk; in memory (mapped) where the file holds plain numbers",
-    detects="what h5py sees: a cut file, checksums where the file has them (fletcher32), packed chunks",
-    extra="hdf5",
-    options={"keys": "groups or datasets to read, as paths: keys='train' or keys=['x', 'y']; all unless given"},
-    open=open_hdf5,
-)

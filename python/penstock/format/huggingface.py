@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.core.columns.rows import Rows, as_rows, join_rows
@@ -22,15 +21,15 @@ from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Column, Options
 from penstock.format.arrow import source as arrow_ipc
+from penstock.format.claims import EXPORTED
 from penstock.format.parquet import source as parquet
 from penstock.source.dotted_names import Path, dotted, name_of
 from penstock.source.manifest import TableManifest
-from penstock.source.protocol import Access, Bounds, Format
+from penstock.source.protocol import Access, Bounds
 from penstock.source.selection import Selection
 from penstock.source.tables.ranged_file import RangedFile, open_shard
 from penstock.source.tables.table import arrow_errors, leaf_paths
 
-_EXPORTED = r"(?:^|/)([^/]+?)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet$"
 #: Features that are a struct of bytes and path on the disk, and bytes in a batch.
 _FILES = ("Image", "Audio", "Video", "Pdf", "Nifti")
 #: Features that are lists of others.
@@ -148,7 +147,7 @@ def _exported(paths: list[str], split: Any) -> Ids:
     """The Parquet files of a split."""
     found: dict[str, list[int]] = {}
     for number, path in enumerate(paths):
-        if match := re.search(_EXPORTED, path):
+        if match := re.search(EXPORTED, path):
             found.setdefault(match[1], []).append(number)
     if not found:
         raise SourceError(
@@ -271,24 +270,3 @@ def _manifest(manifest: TableManifest, rows: Ids | None) -> TableManifest:
     first_sample[1:] = len(rows)
     digest = hashlib.blake2b(np.ascontiguousarray(rows).data, digest_size=16).hexdigest()
     return TableManifest("huggingface", manifest.shards, first_sample, held_bytes=held, choice=f"indices {digest}")
-
-
-def _claims(shards: Shards) -> bool:
-    paths = shards.paths
-    if pc.any(pc.match_substring_regex(paths, r"(^|/)state\.json$")).as_py():
-        return bool(pc.any(pc.match_substring_regex(paths, r"(^|/)dataset_info\.json$")).as_py())
-    tables = paths.filter(pc.ends_with(paths, ".parquet"))
-    return len(tables) > 0 and bool(pc.all(pc.match_substring_regex(tables, _EXPORTED)).as_py())
-
-
-FORMAT = Format(
-    name="huggingface",
-    claims=_claims,
-    options={
-        "split": "which split to read, where there are several",
-        "filters": "of Parquet exports: which rows to read, as for parquet",
-    },
-    access="as in arrow and parquet",
-    detects="as in arrow and parquet",
-    open=open_huggingface,
-)

@@ -27,7 +27,7 @@ from penstock.core.verbs.options import Column, Options
 from penstock.format.json.lines import open_jsonl
 from penstock.format.media.classes import FileClasses, classes_of
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Access, Allocate, Format
+from penstock.source.protocol import Access, Allocate
 from penstock.source.selection import Selection, no_column
 
 _OWN = {"data": Field("bytes"), "path": Field("string")}
@@ -193,14 +193,3 @@ def _features(options: Options, said: Mapping[str, Field], where: str) -> dict[s
         if feature not in _OWN and feature not in said:
             raise no_column(where, feature, (*_OWN, *said))
     return features
-
-
-FORMAT = Format(
-    name="manifest",
-    is_beside=True,
-    suffixes=(".manifest",),
-    access="one file",
-    detects="files that are not there; see the files' own format",
-    options={"classes": "names of all class folders in the order of their numbers: adds the column label"},
-    open=open_manifest,
-)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core import kernels
 from penstock.core.columns.ragged import edges_of, texts_of
@@ -23,14 +22,12 @@ from penstock.core.files.progress import BRIEF_BYTES, watched
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
 from penstock.derived.downloads import copies_of, naming
+from penstock.format.claims import LMDB_LOCK
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Access, Allocate, Format
+from penstock.source.protocol import Access, Allocate
 from penstock.source.selection import Selection
 
 _FIELDS = {"key": Field("bytes"), "value": Field("bytes")}
-_DATA = "data.mdb"
-_LOCK = "lock.mdb"
-_MAGIC = bytes.fromhex("dec0efbe01000000")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +60,7 @@ class LmdbSource:
 
 def open_lmdb(shards: Shards, read: ByteRanges, options: Options) -> LmdbSource:
     """Indexes databases: memory for every record's key, and 24 bytes. DataError for damaged files."""
-    chosen = shards.take(np.flatnonzero([path.rpartition("/")[2] != _LOCK for path in shards.paths.to_pylist()]))
+    chosen = shards.take(np.flatnonzero([path.rpartition("/")[2] != LMDB_LOCK for path in shards.paths.to_pylist()]))
     features = Selection(options.columns).choose_stored(_FIELDS, shards.path(0))
     copies = copies_of(chosen, read, options)
     with naming(chosen, copies.paths.to_pylist()):
@@ -107,21 +104,3 @@ def _index(shards: Shards, shard: int, read: ByteRanges, options: Options) -> tu
     )
     read.check(shards, np.full_like(read_at, shard), read_at, read_length)
     return texts_of(keys, np.append(0, ends).astype(np.int64)), offset, length
-
-
-def _claims(shards: Shards) -> bool:
-    """Whether all files are databases and their locks."""
-    names = pc.replace_substring_regex(shards.paths, r"^.*/", "").unique().to_pylist()
-    return _DATA in names and set(names) <= {_DATA, _LOCK}
-
-
-FORMAT = Format(
-    name="lmdb",
-    suffixes=(".mdb", ".lmdb"),
-    claims=_claims,
-    matches=lambda head: head[16:24] == _MAGIC,
-    access="by its own bytes",
-    detects="damage to the tree, truncation of what it holds; not to values",
-    options={"database": "the name of a named database; without it the unnamed one, or the only one"},
-    open=open_lmdb,
-)

@@ -18,7 +18,6 @@ from penstock.derived.decompressed_shards import read_whole
 from penstock.source.fields.arrays import NoHeader, array_leaf, peek
 from penstock.source.fields.codec import BytesLeaf, ValuesLeaf
 from penstock.source.fields.records import FieldsSource, MakeLeaf, fields_source, first_fields
-from penstock.source.protocol import Format
 from penstock.source.records.index import Framing, index_shards
 
 _MAGIC = 0xCED7230A
@@ -127,14 +126,3 @@ def open_recordio(shards: Shards, read: ByteRanges, options: Options) -> FieldsS
         makers["label"] = lambda spans: number if alone else array_leaf(NoHeader("float32"), spans)
         makers["id"] = makers["id2"] = lambda _: ValuesLeaf(Field("uint64"), "uint64")
     return fields_source(manifest, split, makers, fields, options, where)
-
-
-FORMAT = Format(
-    name="recordio",
-    suffixes=(".rec",),
-    matches=kernels.is_recordio,
-    options={"header": "whether records begin with an IRHeader (True); False takes them as plain bytes"},
-    access="by its own bytes",
-    detects="truncation, damaged framing; flipped bits of the data are not",
-    open=open_recordio,
-)

@@ -11,9 +11,8 @@ from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
-from penstock.derived.decompress import with_packed
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Access, Allocate, Format
+from penstock.source.protocol import Access, Allocate
 from penstock.source.records.lines import LineStyle, open_lines
 from penstock.source.selection import Selection
 
@@ -53,13 +52,3 @@ def _name(options: Options, where: str) -> str:
     if len(features) > 1:
         raise PlanError(f"{where}: columns {', '.join(features)}: a line is one column; take it once")
     return next(iter(features))
-
-
-FORMAT = Format(
-    name="text",
-    is_beside=True,
-    suffixes=with_packed(".txt", ".text"),
-    access="by its own bytes",
-    detects="bytes that are not UTF-8",
-    open=open_text,
-)

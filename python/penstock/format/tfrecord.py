@@ -22,7 +22,6 @@ from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Column, Options
 from penstock.core.warnings import warn
 from penstock.source.manifest import Manifest, first_records
-from penstock.source.protocol import Format
 from penstock.source.records.index import Framing, index_shards
 from penstock.source.records.native_columns import ParsedRecords, default_bytes, form_of
 from penstock.source.selection import FLOATS, LATER, TEXTS, WHOLE, Selection, check_dtype, check_shape, no_column
@@ -238,13 +237,3 @@ def _inferred(
             wrong.append(DataError(f"{manifest.place(bad)}: {error.found}; {error.do}"))
             rows = rows[rows != bad]
     raise wrong[0]
-
-
-FORMAT = Format(
-    name="tfrecord",
-    suffixes=(".tfrecord", ".tfrecords", ".tfrec", ".tfrecord.gz", ".tfrecords.gz", ".tfrec.gz"),
-    matches=kernels.is_tfrecord,
-    access="by its own bytes",
-    detects="any flipped bit (two CRC-32C a record), truncation",
-    open=open_tfrecord,
-)

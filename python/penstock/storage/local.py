@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core import kernels
+from penstock.core.columns.plain import flags_of
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.errors import DataError, SourceError
 from penstock.core.files.plain_file import kind_of
@@ -103,7 +104,7 @@ def _list_glob(where: str, path: str) -> Shards:
         raise SourceError(f"{where}: nothing matches; there is no folder {root}")
     listed = listing(_walk(root or "/"), root=root + "/")
     mask = pc.match_substring_regex(listed.paths, regex_of_glob(path))
-    found = listed.take(np.flatnonzero(mask.to_numpy(zero_copy_only=False)))
+    found = listed.take(np.flatnonzero(flags_of(mask)))
     if len(found) == 0:
         raise SourceError(f"{where}: nothing matches among the {len(listed):,} files below {root}")
     return found

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.columns.plain import as_indices
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.errors import DataError
 
@@ -93,15 +94,12 @@ class Shards:
         parts, places = [], []
         for length in np.unique(self.root_lengths).tolist():
             places.append(np.flatnonzero(self.root_lengths == length))
-            parts.append(pc.utf8_slice_codeunits(self.paths.take(pa.array(places[-1])), length))
-        return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
+            parts.append(pc.utf8_slice_codeunits(self.paths.take(as_indices(places[-1])), length))
+        return pa.concat_arrays(parts).take(as_indices(np.argsort(np.concatenate(places))))
 
     def take(self, rows: Ids) -> Shards:
         """The shards of the given numbers, in that order."""
-        # pa.array would import NumPy's masked arrays, which takes as long as a request.
-        taken = pa.Array.from_buffers(
-            pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, dtype=np.int64))]
-        )
+        taken = as_indices(rows)
         return Shards(
             self.paths.take(taken),
             self.sizes[rows],

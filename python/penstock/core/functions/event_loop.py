@@ -6,18 +6,20 @@ them when their run is stopped.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.core.cancel import LOOK_S, check
 from penstock.core.errors import PlanError
 from penstock.core.warnings import warn
+
+if TYPE_CHECKING:  # it takes long to import, and few data sets have async functions
+    import asyncio
 
 _T = TypeVar("_T")
 
@@ -59,6 +61,8 @@ async def _awaited(made: Awaitable[_T]) -> _T:
 
 
 async def _in_order(calls: Sequence[Callable[[], Awaitable[_T]]], room: asyncio.Semaphore) -> list[_T]:
+    import asyncio
+
     async def one(call: Callable[[], Awaitable[_T]]) -> _T | _Failed:
         async with room:
             try:
@@ -99,6 +103,8 @@ class _Call(Generic[_T]):
 
     def begin(self) -> None:
         """Begins it, in the loop's thread."""
+        import asyncio
+
         self._task = asyncio.ensure_future(self._run())
         self._task.add_done_callback(self._end)
 
@@ -131,6 +137,8 @@ class _Loop:
     """An event loop in a thread."""
 
     def __init__(self) -> None:
+        import asyncio
+
         self.process, self.is_blocked = os.getpid(), False
         self.room = asyncio.Semaphore(AT_ONCE)
         self._loop = asyncio.new_event_loop()

@@ -25,7 +25,7 @@ from penstock.derived.file_indexes import part_key
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
 from penstock.format.arrow.nodes import nodes_of
 from penstock.source.manifest import TableManifest
-from penstock.source.protocol import Access, Format
+from penstock.source.protocol import Access
 from penstock.source.tables.mapped_shards import MappedShards, check_whole
 from penstock.source.tables.ranged_file import open_shard
 from penstock.source.tables.table import (
@@ -351,17 +351,3 @@ def _lies_plain(kind: pa.DataType) -> bool:
         return not made and _lies_plain(kind.storage_type)
     view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind) or pa.types.is_run_end_encoded(kind)
     return not (view or pa.types.is_nested(kind))
-
-
-def _matches(head: bytes) -> bool:
-    return head.startswith(FILE_MAGIC) or (head[:4] == b"\xff\xff\xff\xff" and head[16:32].count(0) > 4)
-
-
-FORMAT = Format(
-    name="arrow",
-    suffixes=(".arrow", ".arrows", ".feather", ".ipc"),
-    matches=_matches,
-    access="where it lies in its record batch; compressed batches decoded once and cached",
-    detects="truncation inside a batch, offsets out of bounds, text that is no UTF-8",
-    open=open_arrow,
-)

@@ -13,10 +13,8 @@ from penstock.core.errors import DataError, RowError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
-from penstock.derived.decompress import with_packed
 from penstock.format.json.features import JsonColumn, ValueKind, choose_columns, finish, learn, may_be_missing
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Format
 from penstock.source.records.lines import LineStyle, first_lines, open_lines
 from penstock.source.records.native_columns import ParsedRecords
 from penstock.source.records.optional import OptionalRecords, seeing_nulls, with_optional
@@ -53,14 +51,3 @@ def _learn(manifest: Manifest, read: ByteRanges) -> dict[tuple[str, ...], ValueK
         return learn(records[row] for row in range(len(records)))
     except RowError as error:
         raise DataError(f"{manifest.place(error.row)}: not JSON lines ({error.found}); {error.do}") from None
-
-
-FORMAT = Format(
-    name="jsonl",
-    is_beside=True,
-    suffixes=with_packed(".jsonl", ".ndjson", ".json"),
-    matches=lambda head: head.lstrip().startswith(b'{"'),
-    access="by its own bytes",
-    detects="what is no JSON, missing keys, other types",
-    open=open_jsonl,
-)

@@ -23,11 +23,11 @@ from penstock.derived.decompressed_shards import ShardCompression, Unpack, codec
 from penstock.format.litdata.compressed import unpack_frames, unpack_items
 from penstock.format.litdata.fields import dtype_of, maker_of, names_of
 from penstock.format.litdata.rows import is_rows, open_rows
-from penstock.format.mds.index import MdsShard, entries_of, has_index, read_json
+from penstock.format.mds.index import MdsShard, entries_of, read_json
 from penstock.source.fields.codec import ValuesLeaf
 from penstock.source.fields.records import FieldsSource, MakeLeaf, fields_source, first_fields, one_field, split_fields
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import AnySource, Format
+from penstock.source.protocol import AnySource
 from penstock.source.records.offset_table import read_tables
 
 #: What a column of tokens is called.
@@ -170,13 +170,3 @@ def _windows(items: Manifest, window_bytes: int) -> Manifest:
     within: Ids = np.arange(first_sample[-1], dtype=np.int64) - np.repeat(first_sample[:-1], counts)
     offset = np.repeat(begin, counts) + within * window_bytes
     return replace(items, first_sample=first_sample, offset=offset, length=np.full_like(offset, window_bytes))
-
-
-FORMAT = Format(
-    name="litdata",
-    claims=lambda shards: has_index(shards, r"(^|/)chunk-[^/]*\.bin$"),
-    options={"window": "for chunks of tokens: how many make a sample; without it each item is one"},
-    access="by its own bytes; rows in Arrow: by record batches of 256",
-    detects="truncation, sizes that do not add up",
-    open=open_litdata,
-)

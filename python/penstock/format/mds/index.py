@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import pyarrow.compute as pc
-
 from penstock.core.errors import DataError, SourceError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.derived.decompressed_shards import read_whole
+from penstock.format.claims import INDEX, index_files
 
-NAME = "index.json"
 _AGAIN = "the index is damaged: write it again"
 #: Larger numbers are no sizes and no counts.
 _MOST = 1 << 48
@@ -94,30 +91,17 @@ class MdsShard:
         return NamedFile(name, self.file(name), inner.number("bytes"), hashes)
 
 
-def has_index(shards: Shards, beside: str) -> bool:
-    """Whether an index.json is among files, and one whose path matches the pattern `beside`."""
-    if not pc.any(pc.ends_with(shards.paths, NAME)).as_py():
-        return False
-    return bool(_indexes(shards)) and bool(pc.any(pc.match_substring_regex(shards.paths, beside)).as_py())
-
-
-def _indexes(shards: Shards) -> list[int]:
-    """The numbers of the files that are an index."""
-    ends = np.flatnonzero(pc.ends_with(shards.paths, NAME).to_numpy(zero_copy_only=False))
-    return [int(number) for number in ends if shards.path(int(number)).rpartition("/")[2] == NAME]
-
-
 def read_json(shards: Shards, read: ByteRanges, kind: str) -> list[MdsShard]:
     """Every index.json, or only the outermost if there is one above all others.
 
     Raises SourceError if there is none, DataError for one that is damaged.
     """
     paths: list[str] = shards.paths.to_pylist()
-    found = _indexes(shards)
+    found = index_files(shards)
     if not found:
         where = paths[0] if paths else "nothing"
-        raise SourceError(f"{where}: {kind} shards are read through the {NAME} beside them; point to their folder")
-    folders = [paths[number].removesuffix(NAME) for number in found]
+        raise SourceError(f"{where}: {kind} shards are read through the {INDEX} beside them; point to their folder")
+    folders = [paths[number].removesuffix(INDEX) for number in found]
     above = [
         number for number, folder in zip(found, folders, strict=True) if all(o.startswith(folder) for o in folders)
     ]
@@ -127,7 +111,7 @@ def read_json(shards: Shards, read: ByteRanges, kind: str) -> list[MdsShard]:
             paths[number],
             _parse(paths[number], read_whole(shards, number, read).tobytes()),
             files,
-            paths[number].removesuffix(NAME),
+            paths[number].removesuffix(INDEX),
         )
         for number in above or found
     ]

@@ -19,10 +19,9 @@ from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
 from penstock.derived.decompressed_shards import ShardCompression, codec, unpack_shards
 from penstock.format.mds.encoding import encoding_of
-from penstock.format.mds.index import MdsShard, NamedFile, entries_of, has_index, read_json
+from penstock.format.mds.index import MdsShard, NamedFile, entries_of, read_json
 from penstock.source.fields.records import FieldsSource, fields_source, first_fields, split_fields
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Format
 from penstock.source.records.offset_table import read_tables
 from penstock.source.selection import Selection
 
@@ -137,13 +136,3 @@ def _check_size(entry: MdsShard, place: NamedFile, shards: Shards) -> None:
         raise DataError(
             f"{shards.path(place.shard)}: {found:,} bytes, its index says {place.bytes:,}; copy or write it again"
         )
-
-
-FORMAT = Format(
-    name="mds",
-    suffixes=(".mds",),
-    claims=lambda shards: has_index(shards, r"\.mds(\.[a-z0-9]+)?$"),
-    access="by its own bytes",
-    detects="truncation, sizes that do not add up; packed shards with hashes: any flipped bit",
-    open=open_mds,
-)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from penstock.core.columns.plain import flags_of, numbers_of
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.files.shards import Shards
@@ -112,7 +113,7 @@ def shown_names(names: Sequence[str]) -> str:
 def _below_root(shards: Shards) -> _Folders:
     """The first folder below the one place that was listed; the place itself if all files lie directly in it."""
     below = pc.utf8_slice_codeunits(shards.paths, len(shards.root))
-    direct = pc.find_substring(below, "/").to_numpy(zero_copy_only=False) < 0
+    direct = ~flags_of(pc.match_substring(below, "/"))
     if direct.all():
         place = _place(shards.path(0), len(shards.root))
         return _Folders(paths=(place,), loose=(True,), of_file=np.zeros(len(shards), dtype=np.int64))
@@ -123,7 +124,7 @@ def _below_root(shards: Shards) -> _Folders:
         )
     encoded = pc.replace_substring_regex(below, "/.*", "").dictionary_encode()
     paths = tuple(f"{shards.root}{name}" for name in encoded.dictionary.to_pylist())
-    of_file = encoded.indices.to_numpy().astype(np.int64)
+    of_file = numbers_of(encoded.indices).astype(np.int64)
     return _Folders(paths=paths, loose=(False,) * len(paths), of_file=of_file)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from penstock.core.columns.plain import as_indices
 from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import DataError, RowError, SourceError
 from penstock.core.files.shards import Shards
@@ -38,7 +38,7 @@ class MediaFolder:
         columns: Columns = {}
         for name, feature in self.features.items():
             if feature == "path":
-                columns[name] = self.manifest.shards.paths.take(pa.array(samples))
+                columns[name] = self.manifest.shards.paths.take(as_indices(samples))
             elif feature == "label" and self.labels is not None:
                 out = allocate(name, self.spec[name], len(samples))
                 columns[name] = np.take(self.labels, samples, out=out)

@@ -38,7 +38,6 @@ from penstock.source.arrays.strided import (
     leaves,
 )
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Format
 from penstock.source.selection import Selection
 
 MAGIC = b"\x93NUMPY"
@@ -242,13 +241,3 @@ def turn(path: str, header: NpyHeader, out: BinaryIO) -> None:
         out.write(np.ascontiguousarray(values[start : start + rows]).reshape(-1).view(np.uint8).data)
     if watched.is_lost:
         raise DataError(f"{path}: cut while it was read, or its disk failed; copy or write it again")
-
-
-FORMAT = Format(
-    name="npy",
-    suffixes=(".npy",),
-    matches=lambda head: head.startswith(MAGIC),
-    access="in memory (mapped), elsewhere by its own bytes",
-    detects="another size than the header says",
-    open=open_npy,
-)

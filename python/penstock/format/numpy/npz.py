@@ -35,7 +35,6 @@ from penstock.format.numpy.npy import HEADER_BYTES, NpyHeader, header_bytes, par
 from penstock.source.arrays.sliced import ArrayFacts, check_alike, rows_of
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, StoredColumn, distinct_columns, leaves
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Format
 from penstock.source.selection import Selection
 from penstock.source.tables.ranged_file import RangedFile
 
@@ -216,12 +215,3 @@ def _data_start(file: BinaryIO, info: zipfile.ZipInfo, where: str) -> int:
     _, name, extra = _LOCAL_HEADER.unpack(head)
     start: int = info.header_offset + _LOCAL_HEADER.size + name + extra
     return start
-
-
-FORMAT = Format(
-    name="npz",
-    suffixes=(".npz",),
-    access="in memory (mapped; packed ones are unpacked once)",
-    detects="any flipped bit of packed arrays (CRC-32); of plain ones a cut archive",
-    open=open_npz,
-)

@@ -29,7 +29,7 @@ from penstock.format.parquet.pages import PagedFiles
 from penstock.format.parquet.parts import GroupParts, join_parts
 from penstock.format.parquet.pruning import pruning_of
 from penstock.source.manifest import TableManifest
-from penstock.source.protocol import Access, Bounds, Format
+from penstock.source.protocol import Access, Bounds
 from penstock.source.tables.hive import folder_columns
 from penstock.source.tables.table import TableColumn, arrow_errors, choose_columns, columns_of, with_nulls
 
@@ -223,14 +223,3 @@ def _bytes_of_plain(column: pa.ChunkedArray) -> int:
         total += written_bytes(numbers, chunk.dictionary) + 4 * len(chunk)
         total += -(-len(chunk) // 8) if chunk.null_count else 0
     return total
-
-
-FORMAT = Format(
-    name="parquet",
-    suffixes=(".parquet", ".pq", ".parq"),
-    matches=lambda head: head.startswith((b"PAR1", b"PARE")),
-    options={"filters": "which rows to read: [('year', '>=', 2020)] or a pyarrow.compute expression"},
-    access="by its row group, or its pages where they are listed, decoded once and cached",
-    detects="any flipped bit in pages with checksums, otherwise what cannot be decoded; not bounds in a footer or a page index, which filters trust",
-    open=open_parquet,
-)

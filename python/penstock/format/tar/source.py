@@ -16,11 +16,10 @@ from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.limits import DEFAULT_LIMITS
 from penstock.core.verbs.options import Options
-from penstock.derived.decompress import with_packed
 from penstock.format.tar.columns import MemberColumn, Members, choose_columns
 from penstock.format.tar.json_members import JsonMember, open_members
 from penstock.source.manifest import Manifest, first_records
-from penstock.source.protocol import Access, Allocate, Format
+from penstock.source.protocol import Access, Allocate
 from penstock.source.records.index import Framing, index_shards
 from penstock.source.records.native_columns import parse_records
 from penstock.source.selection import Selection
@@ -100,13 +99,3 @@ def _first_samples(manifest: Manifest, read: ByteRanges) -> list[Members]:
             raise DataError(f"{manifest.place(row)}: {error.found}; {error.do}") from None
         samples.append({extension: record[first : first + size] for extension, first, size in members})
     return samples
-
-
-FORMAT = Format(
-    name="webdataset",
-    suffixes=(*with_packed(".tar"), ".tgz"),
-    matches=kernels.is_tar,
-    access="by its own bytes",
-    detects="flipped bits in headers (a sum each), truncation; not in the files' contents",
-    open=open_webdataset,
-)

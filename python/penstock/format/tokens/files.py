@@ -16,6 +16,7 @@ from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError, PlanError
 from penstock.core.files.byte_ranges import ByteRanges, first_bytes, read_range
 from penstock.core.files.shards import Shards
+from penstock.format.claims import LLMC_DTYPES
 from penstock.format.numpy.npy import MAGIC as NPY_MAGIC
 from penstock.format.numpy.npy import read_headers
 
@@ -26,7 +27,6 @@ _INDEX_DTYPES = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}
 
 #: llm.c, dev/data/data_common.py: 256 int32, of which the first three are magic, version, tokens; then the tokens.
 _LLMC_HEADER_BYTES = 1024
-_LLMC_DTYPES = {(20240520, 1): "<u2", (20240801, 7): "<u4"}
 
 
 @dataclass(frozen=True)
@@ -79,17 +79,12 @@ def runs_of_files(shards: Shards, read: ByteRanges, dtype: str | None) -> TokenR
     return TokenRuns(kind, numbers, np.full_like(numbers, start), (shards.sizes - start) // kind.itemsize)
 
 
-def is_llmc(head: bytes) -> bool:
-    """Whether a file begins as llm.c's do."""
-    return len(head) >= 8 and struct.unpack_from("<ii", head) in _LLMC_DTYPES
-
-
 def _llmc(head: bytes, size: int) -> str | None:
     """The dtype of a file with llm.c's header, which must say the file's size as well."""
     if len(head) < 12:
         return None
     magic, version, tokens = struct.unpack("<iii", head)
-    kind = _LLMC_DTYPES.get((magic, version))
+    kind = LLMC_DTYPES.get((magic, version))
     if kind is None or size != _LLMC_HEADER_BYTES + tokens * np.dtype(kind).itemsize:
         return None
     return kind

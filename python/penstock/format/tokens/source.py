@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core.columns.ragged import edges_of
 from penstock.core.columns.spec import Ids
@@ -22,9 +21,8 @@ from penstock.core.errors import PlanError, SourceError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
-from penstock.format.tokens.files import TokenRuns, is_llmc, megatron_runs, runs_of_files
+from penstock.format.tokens.files import TokenRuns, megatron_runs, runs_of_files
 from penstock.source.arrays.strided import Mapped, Records, RegularManifest, stored_column
-from penstock.source.protocol import Format
 from penstock.source.selection import Selection
 
 _COLUMN = "tokens"
@@ -142,28 +140,3 @@ def _wanted(stored: np.dtype[Any], to_dtype: str | None) -> str:
         held = sorted(name for name in wanted if np.can_cast(stored, name))
         raise PlanError(f"tokens: to_dtype={to_dtype!r} cannot be made of {stored}; one of {', '.join(held)} can")
     return to_dtype
-
-
-def _claims(shards: Shards) -> bool:
-    """Whether the files are Megatron's: a .idx for every .bin, and nothing else."""
-    names = set(shards.paths.to_pylist()) if pc.any(pc.ends_with(shards.paths, ".idx")).as_py() else set()
-    bins = {name for name in names if name.endswith(".bin")}
-    return bool(bins) and names == bins | {name.removesuffix(".bin") + ".idx" for name in bins}
-
-
-FORMAT = Format(
-    name="tokens",
-    matches=is_llmc,
-    claims=_claims,
-    access="in memory (mapped), elsewhere by its own bytes",
-    detects="sizes that do not fit the dtype, the header or Megatron's index",
-    options={
-        "window": "tokens of a sample (needed), for example 2049",
-        "stride": "tokens from one window's first to the next one's; the window's length unless given",
-        "dtype": "what plain files hold: 'uint16', 'uint32', …",
-        "to_dtype": "what is delivered: as stored unless given, or 'int64', 'int32'",
-        "documents": "with Megatron's index: windows across documents ('join') or within each ('split')",
-        "mapped": "False reads local files by ranges instead of mapping them (for global shuffles of more than fits into memory)",
-    },
-    open=open_tokens,
-)

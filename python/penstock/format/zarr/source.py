@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -23,13 +22,11 @@ from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.installing import pip_install
 from penstock.core.verbs.options import Options
+from penstock.format.claims import ZARR_MARKS, is_zarr_folder
 from penstock.source.arrays.sliced import ArrayFacts, SlicedArrays, block_rows, check_bounded, choose_arrays
 from penstock.source.dotted_names import dotted
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Format
 
-#: Files that make a folder a Zarr store; those of v2 are hidden, and no listing has them.
-_MARKS = ("zarr.json", ".zgroup", ".zarray")
 #: The column of a store that is one array and no group.
 _ARRAY = "array"
 #: In a codec's name, it stands for code that would run, or objects that only pickle can hold.
@@ -62,9 +59,9 @@ class ZarrManifest(Manifest):
 def open_zarr(shards: Shards, read: ByteRanges, options: Options) -> SlicedArrays:
     """Opens one store; `keys` names the groups or arrays below which columns are looked for."""
     root = shards.root.rstrip("/")
-    if shards.several_roots or not shards.root or (shards.is_local and not _is_store(shards.root)):
+    if shards.several_roots or not shards.root or (shards.is_local and not is_zarr_folder(shards.root)):
         raise SourceError(
-            f"{shards.root or shards.path(0)}: no Zarr store ({', '.join(_MARKS)}) in this folder; pass the path of one store"
+            f"{shards.root or shards.path(0)}: no Zarr store ({', '.join(ZARR_MARKS)}) in this folder; pass the path of one store"
         )
     opened = _arrays(root, shards, read, options)
     arrays = {name: array for name, array in opened.items() if _below(name, options)}
@@ -93,10 +90,6 @@ def open_zarr(shards: Shards, read: ByteRanges, options: Options) -> SlicedArray
 
 def _rows_of(arrays: Mapping[str, Any], _: int, name: str, first: int, count: int) -> npt.NDArray[Any]:
     return np.asarray(arrays[name][first : first + count])
-
-
-def _is_store(root: str) -> bool:
-    return any(os.path.isfile(os.path.join(root, mark)) for mark in _MARKS)
 
 
 def _below(name: str, options: Options) -> bool:
@@ -139,24 +132,3 @@ def _refuse_code(array: Any, where: str) -> None:
     codecs = [metadata.get(name) for name in ("filters", "compressor", "codecs", "object_codec")]
     if _REFUSED in json.dumps(codecs, default=str).lower():
         raise DataError(f"{where}: {_PICKLED}")
-
-
-def _claims(shards: Shards) -> bool:
-    """Whether the files' folder is a store: v3 says so in a file that is listed, v2 in hidden ones (elsewhere in its name)."""
-    if not shards.root or shards.several_roots:
-        return False
-    if os.path.isabs(shards.root):
-        return _is_store(shards.root)
-    marked = pc.any(pc.equal(shards.paths, f"{shards.root}zarr.json")).as_py()
-    return bool(marked) or shards.root.endswith(".zarr/")
-
-
-FORMAT = Format(
-    name="zarr",
-    claims=_claims,
-    access="with its chunk",
-    detects="what the codecs see; not a missing chunk, which is the fill value",
-    extra="zarr",
-    options={"keys": "groups or arrays to read, as paths: keys='train' or keys=['x', 'y']; all unless given"},
-    open=open_zarr,
-)
