@@ -70,6 +70,9 @@ def chains() -> Iterator[tuple[str, ps.Dataset]]:
         ops = [*flips, normalize, image.ToDtype(dtype), image.ToLayout(layout)]  # type: ignore[arg-type]
         yield f"{dtype}, {channels} channels, {layout}, {len(flips)} flips", pixels(48, channels).transform(image=ops)
     crop = [image.RandomResizedCrop((13, 17)), *FLIPS[1], image.Normalize(image.IMAGENET)]
+    tables = [image.RandomInvert(), image.RandomSolarize(100.0), *FLIPS[2]]
+    erasing = [image.RandomErasing(0.7), image.RandomErasing(value=(1.0, 2.5, -3.0))]
+    yield "tables and erasing", pixels(48).transform(image=[*tables, image.Normalize(image.IMAGENET), *erasing])
     yield "a crop before", pixels(48).transform(image=crop)
     yield "scaled", pixels(48).transform(image=[image.ToDtype("float32", scale=True)])
 

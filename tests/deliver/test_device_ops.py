@@ -70,6 +70,26 @@ CHAINS: dict[str, list[Any]] = {
     "scaled": [image.Decode(), image.CenterCrop(20), image.ToDtype("float32", scale=True), image.ToLayout("NHWC")],
     "always": [image.Decode(), image.CenterCrop(20), image.RandomHorizontalFlip(1.0), NORMALIZE],
     "never": [image.Decode(), image.CenterCrop(20), image.RandomHorizontalFlip(0.0), NORMALIZE],
+    "erased": [image.Decode(), image.CenterCrop(20), FLIP, NORMALIZE, image.RandomErasing(0.7)],
+    "erased twice": [
+        image.Decode(),
+        image.CenterCrop((20, 30)),
+        FLIP,
+        image.ToDtype("float32"),
+        image.RandomErasing(value=(1, 2.5, 300)),
+        image.Normalize(0.3, 0.7),
+        image.RandomErasing(0.8, value=0.1),
+        image.ToDtype("float16"),
+        image.ToLayout("NHWC"),
+    ],
+    "erased, bfloat16": [
+        image.Decode(),
+        image.CenterCrop(20),
+        NORMALIZE,
+        image.RandomErasing(1.0, scale=(0.5, 0.9)),
+        image.ToDtype("bfloat16"),
+    ],
+    "bytes erased": [image.Decode(), image.CenterCrop(20), image.RandomErasing(value=7), FLIP, NORMALIZE],
     "inverted": [image.Decode(), image.CenterCrop(64), FLIP, image.RandomInvert(), image.RandomInvert(0.3), NORMALIZE],
 }
 
@@ -116,6 +136,9 @@ def test_plans(plan: Callable[[], ps.Dataset], monkeypatch: pytest.MonkeyPatch) 
 
 
 STAY: dict[str, Callable[[], ps.Dataset]] = {
+    "noise": lambda: photographs().transform(image=[*CHAINS["usual"], image.RandomErasing(value="random")]),
+    "a drawn colour": lambda: photographs().transform(image=[*CHAINS["usual"], image.RandomErasing(value="color")]),
+    "erased by choice": lambda: photographs().transform(image=[*CHAINS["usual"], image.RandomApply([image.RandomErasing(1.0)])]),
     "a function above": lambda: photographs().transform(image=CHAINS["usual"]).map(lambda batch: batch),
     "a cache above": lambda: photographs().transform(image=CHAINS["usual"][:1] + CHAINS["NHWC"][1:]).cache(freeze_random=True),
     "a mix above": lambda: ps.mix([photographs().transform(image=CHAINS["usual"])] * 2, weights=[0.5, 0.5], rows=24),

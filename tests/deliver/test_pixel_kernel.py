@@ -49,12 +49,12 @@ def test_the_fused_kernel_is_compiled_once(kernel: Any, monkeypatch: pytest.Monk
         return torch_pixels.expression(*arguments)
 
     fused_by(fused, monkeypatch)
-    threads = [threading.Thread(target=kernel, args=(pixels(), None, OPS)) for _ in range(4)]
+    threads = [threading.Thread(target=kernel, args=(pixels(), None, None, OPS)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert torch.equal(kernel(pixels(), None, OPS), wanted())
+    assert torch.equal(kernel(pixels(), None, None, OPS), wanted())
     assert len(calls) == 5
     assert len({id(affine) for *_, affine in calls}) == 1, "scale and bias are copied once"
 
@@ -67,8 +67,8 @@ def test_without_it_tensors_do_the_same_and_a_warning_says_so(kernel: Any, monke
     with pytest.warns(
         UserWarning, match=r"RuntimeError: Failed to find C compiler\); several kernels of PyTorch do the same"
     ):
-        assert torch.equal(kernel(pixels(), None, OPS), wanted())
-    assert torch.equal(kernel(pixels(), None, OPS), wanted()), "and no second warning"
+        assert torch.equal(kernel(pixels(), None, None, OPS), wanted())
+    assert torch.equal(kernel(pixels(), None, None, OPS), wanted()), "and no second warning"
 
 
 def test_errors_of_the_device_are_not_taken_for_a_missing_compiler(
@@ -79,7 +79,7 @@ def test_errors_of_the_device_are_not_taken_for_a_missing_compiler(
 
     fused_by(fused, monkeypatch)
     with pytest.raises(torch.cuda.OutOfMemoryError):
-        kernel(pixels(), None, OPS)
+        kernel(pixels(), None, None, OPS)
 
 
 def test_memory_that_ran_out_once_does_not_cost_the_fused_kernel(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,8 +93,8 @@ def test_memory_that_ran_out_once_does_not_cost_the_fused_kernel(kernel: Any, mo
     fused_by(fused, monkeypatch)
     for error in (torch.cuda.OutOfMemoryError, RuntimeError):
         with pytest.raises(error, match="memory"):
-            kernel(pixels(), None, OPS)
-    assert torch.equal(kernel(pixels(), None, OPS), wanted())
+            kernel(pixels(), None, None, OPS)
+    assert torch.equal(kernel(pixels(), None, None, OPS), wanted())
     assert kernel._fused is fused
     assert kernel.name == "one Triton kernel"
 
@@ -109,16 +109,16 @@ def test_a_launch_that_fails_is_named_and_tried_again(kernel: Any, monkeypatch: 
 
     fused_by(fused, monkeypatch)
     with pytest.warns(UserWarning, match="cannot start the kernel .*invalid argument"):
-        assert torch.equal(kernel(pixels(), None, OPS), wanted())
+        assert torch.equal(kernel(pixels(), None, None, OPS), wanted())
     assert kernel.name == "several kernels of PyTorch, since Triton cannot start one"
-    assert torch.equal(kernel(pixels(), None, OPS), wanted())
+    assert torch.equal(kernel(pixels(), None, None, OPS), wanted())
     assert kernel._fused is fused
 
 
 def test_what_cannot_be_compiled_is_named(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fused_by(lambda *_: int("no number"), monkeypatch)
     with pytest.warns(UserWarning, match="install triton, a C compiler and Python's headers"):
-        kernel(pixels(), None, OPS)
+        kernel(pixels(), None, None, OPS)
     assert kernel.name == "several kernels of PyTorch, since Triton cannot compile one"
 
 
@@ -136,7 +136,7 @@ def test_two_loaders_do_not_compile_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     kernels = [torch_pixels.PixelKernel(torch.device("cpu")) for _ in range(3)]
     for one in kernels:
         one._is_tried = False
-    threads = [threading.Thread(target=one, args=(pixels(), None, OPS)) for one in kernels]
+    threads = [threading.Thread(target=one, args=(pixels(), None, None, OPS)) for one in kernels]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -157,7 +157,7 @@ def test_the_grid_fits_images_of_any_size(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(triton_pixels, "_kernel", Kernel())
     for shape in ((1, 5000, 5000, 3), (256, 224, 224, 3), (3, 20_000, 20_000, 3)):
         made = triton_pixels.fused(
-            torch.empty(shape, dtype=torch.uint8, device="meta"), None, OPS, None, torch.empty(0, 256)
+            torch.empty(shape, dtype=torch.uint8, device="meta"), None, None, OPS, None, torch.empty(0, 256)
         )
         assert made.shape == (shape[0], 3, *shape[1:3])
     assert all(first < 2**31 and all(axis <= 65_535 for axis in others) for first, *others in grids)

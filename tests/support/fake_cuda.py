@@ -203,16 +203,16 @@ class FakeCuda:
             self._pending.append((stream, lambda: ctypes.memmove(to, source, size)))
         return made
 
-    def kernel(self, pixels: Any, flags: Any, ops: Any, *constants: Any) -> Any:
+    def kernel(self, pixels: Any, flags: Any, patches: Any, ops: Any, *constants: Any) -> Any:
         """The kernel for images, done behind the copies that are before it on the stream."""
         stream = self.current_stream(torch.device("cuda", self.current_device()))
-        made = self.allocate(self._expression(pixels, flags, ops, *constants))
-        later = [None if one is None else self.memory.seen(one) for one in (pixels, flags, *constants)]
+        made = self.allocate(self._expression(pixels, flags, patches, ops, *constants))
+        later = [None if one is None else self.memory.seen(one) for one in (pixels, flags, patches, *constants)]
         to = self.memory.seen(made)
 
         def do() -> None:
-            found, drawn, *numbers = (None if one is None else one() for one in later)
-            to().copy_(self._expression(found, drawn, ops, *numbers))
+            found, drawn, erased, *numbers = (None if one is None else one() for one in later)
+            to().copy_(self._expression(found, drawn, erased, ops, *numbers))
 
         with self._lock:
             self.kernels.append((stream, threading.current_thread().name))

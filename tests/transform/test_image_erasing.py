@@ -262,10 +262,13 @@ def test_a_mask_that_draws_together_is_erased_where_its_image_is() -> None:
     assert np.array_equal(batch["mask"][:, 0][~erased], given["mask"][..., 0][~erased])
 
 
-def test_a_device_leaves_it_to_the_host() -> None:
+def test_a_device_erases_with_numbers_and_leaves_the_rest_to_the_host() -> None:
     decode = [I.Decode(), I.CenterCrop(8)]
-    assert split([*decode, I.Normalize(0.5, 0.5), I.RandomErasing()], Field("bytes")) is None
-    assert split([*decode, I.Normalize(0.5, 0.5), I.RandomErasing(), I.ToDtype("float16")], Field("bytes")) is None
+    assert split([*decode, I.Normalize(0.5, 0.5), I.RandomErasing(value="random")], Field("bytes")) is None
+    assert split([*decode, I.Normalize(0.5, 0.5), I.RandomErasing(value="color")], Field("bytes")) is None
+    erased = split([*decode, I.Normalize(0.5, 0.5), I.RandomErasing(), I.ToDtype("float16")], Field("bytes"))
+    assert erased is not None
+    assert erased.words == "Normalize, RandomErasing, ToDtype"
     found = split([*decode, I.RandomErasing(), I.Normalize(0.5, 0.5)], Field("bytes"))
     assert found is not None
     assert found.moved == (I.Normalize(0.5, 0.5),)

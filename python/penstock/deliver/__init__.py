@@ -29,8 +29,8 @@ class Deliver(Protocol):
         """Whether `finish` copies to a device's memory."""
 
     @property
-    def on_device(self) -> Callable[[Any, Any, PixelOps], Any] | None:
-        """What `finish` takes of a converted column of uint8 images, whose flags and ops the device applies; None where it applies none."""
+    def on_device(self) -> Callable[[Any, Any, Any, PixelOps], Any] | None:
+        """What `finish` takes of a converted column of uint8 images, whose flags, patches and ops the device applies; None where it applies none."""
 
     @property
     def on_host(self) -> frozenset[str]:

@@ -75,7 +75,7 @@ class ToTorch:
             weakref.finalize(self, _wait, self._in_flight, self.device)
 
     @property
-    def on_device(self) -> Callable[[Any, Any, PixelOps], Any] | None:
+    def on_device(self) -> Callable[[Any, Any, Any, PixelOps], Any] | None:
         """On CUDA, puts off the end of a chain of image ops until the bytes are there."""
         return _pixels if self.on_cuda else None
 
@@ -157,7 +157,8 @@ class ToTorch:
         """The columns, with those on the device in the place of the host's."""
         for name, column in columns.items():
             if isinstance(column, Pixels):
-                columns[name] = self._pixels(moved[name], moved.get((name, "flags")), column.ops)
+                flags, patches = moved.get((name, "flags")), moved.get((name, "patches"))
+                columns[name] = self._pixels(moved[name], flags, patches, column.ops)
             elif name in moved:
                 columns[name] = moved[name]
         return columns
@@ -233,20 +234,22 @@ def _wait(in_flight: InFlight, device: torch.device) -> None:
 
 
 def _hosts_of(columns: dict[str, Any]) -> dict[Any, torch.Tensor]:
-    """What is to be copied of an item, by the column's name; flags by (name, "flags")."""
+    """What is to be copied of an item, by the column's name; flags by (name, "flags"), patches by (name, "patches")."""
     found: dict[Any, torch.Tensor] = {}
     for name, column in columns.items():
         if isinstance(column, Pixels):
             found[name] = column.tensor
-            if column.flags is not None:
-                found[name, "flags"] = column.flags
+            for kind, drawn in (("flags", column.flags), ("patches", column.patches)):
+                if drawn is not None:
+                    found[name, kind] = drawn
         elif isinstance(column, torch.Tensor):
             found[name] = column
     return found
 
 
-def _pixels(column: Any, flags: Any, ops: PixelOps) -> Pixels:
-    return Pixels(tensor=column, flags=None if flags is None else torch.from_numpy(flags), ops=ops)
+def _pixels(column: Any, flags: Any, patches: Any, ops: PixelOps) -> Pixels:
+    given = [None if drawn is None else torch.from_numpy(drawn) for drawn in (flags, patches)]
+    return Pixels(tensor=column, flags=given[0], patches=given[1], ops=ops)
 
 
 def group_of_all() -> Any:

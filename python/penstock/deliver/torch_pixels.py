@@ -15,10 +15,14 @@ from penstock.core.warnings import warn
 
 @dataclass(frozen=True, kw_only=True)
 class Pixels:
-    """uint8 images, and what becomes of them on the device. flags: one byte an image, how it is mirrored; None where none is."""
+    """uint8 images, and what becomes of them on the device.
+
+    flags: one byte an image, what it goes through. patches: parts of each that are erased, int32 of shape (images, erasings, 4). None where none is.
+    """
 
     tensor: torch.Tensor
     flags: torch.Tensor | None
+    patches: torch.Tensor | None
     ops: PixelOps
 
     @property
@@ -54,14 +58,16 @@ class PixelKernel:
             "several kernels of PyTorch" if self._is_tried else "one Triton kernel, compiled with the first batch"
         )
 
-    def __call__(self, pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps) -> torch.Tensor:
+    def __call__(
+        self, pixels: torch.Tensor, flags: torch.Tensor | None, patches: torch.Tensor | None, ops: PixelOps
+    ) -> torch.Tensor:
         """Images of `ops.dtype`, in `ops.layout_to`."""
         constants = self._constants_of(ops)
         if not self._is_tried:
-            made = self._first(pixels, flags, ops, *constants)
+            made = self._first(pixels, flags, patches, ops, *constants)
             if made is not None:
                 return made
-        return (self._fused or expression)(pixels, flags, ops, *constants)
+        return (self._fused or expression)(pixels, flags, patches, ops, *constants)
 
     def _constants_of(self, ops: PixelOps) -> tuple[torch.Tensor, torch.Tensor]:
         """See `affine_of` and `tables_of`; on the device."""
@@ -107,8 +113,8 @@ def _is_of_device(error: Exception) -> bool:
 
 
 def affine_of(ops: PixelOps) -> torch.Tensor:
-    """Scale and bias, float32 of shape (2, 3), on the host."""
-    return torch.tensor([ops.scale, ops.bias], dtype=torch.float32, device="cpu")
+    """Scale, bias, and what each erasing writes, float32 of shape (2 + erasings, 3), on the host."""
+    return torch.tensor([ops.scale, ops.bias, *ops.erased], dtype=torch.float32, device="cpu")
 
 
 def tables_of(ops: PixelOps) -> torch.Tensor:
@@ -117,7 +123,12 @@ def tables_of(ops: PixelOps) -> torch.Tensor:
 
 
 def expression(
-    pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps, affine: torch.Tensor, tables: torch.Tensor
+    pixels: torch.Tensor,
+    flags: torch.Tensor | None,
+    patches: torch.Tensor | None,
+    ops: PixelOps,
+    affine: torch.Tensor,
+    tables: torch.Tensor,
 ) -> torch.Tensor:
     """The kernel's work in tensors' own operations, on any device."""
     images = pixels.permute(0, 3, 1, 2) if ops.layout_from == "NHWC" else pixels
@@ -127,6 +138,13 @@ def expression(
         for number, table in enumerate(tables):
             goes = (flags & FIRST_TABLE << number).bool()[:, None, None, None]
             images = torch.where(goes, table[images.int()], images)
-    scale, bias = affine[:, : images.shape[1], None, None]
-    numbers = images.float().mul_(scale).add_(bias).type(getattr(torch, ops.dtype))  # two roundings, as on the CPU
+    scale, bias, *erased = affine[:, : images.shape[1], None, None]
+    numbers = images.float().mul_(scale).add_(bias)  # two roundings, as on the CPU
+    if patches is not None:
+        y, x = (torch.arange(side, device=images.device) for side in images.shape[2:])
+        for number, value in enumerate(erased):
+            top, left, height, width = patches[:, number, :, None].unbind(1)
+            rows, columns = (y >= top) & (y < top + height), (x >= left) & (x < left + width)
+            numbers = torch.where(rows[:, None, :, None] & columns[:, None, None, :], value, numbers)
+    numbers = numbers.type(getattr(torch, ops.dtype))
     return (numbers.permute(0, 2, 3, 1) if ops.layout_to == "NHWC" else numbers).contiguous()

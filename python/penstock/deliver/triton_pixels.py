@@ -18,6 +18,7 @@ def _kernel(  # type: ignore[no-untyped-def]  # noqa: ANN202  # Triton's own typ
     source,  # noqa: ANN001
     out,  # noqa: ANN001
     flags,  # noqa: ANN001
+    patches,  # noqa: ANN001
     affine,  # noqa: ANN001
     tables,  # noqa: ANN001
     channels: tl.constexpr,
@@ -27,6 +28,7 @@ def _kernel(  # type: ignore[no-untyped-def]  # noqa: ANN202  # Triton's own typ
     to_nhwc: tl.constexpr,
     draws: tl.constexpr,
     table_count: tl.constexpr,
+    erasings: tl.constexpr,
     block: tl.constexpr,
 ):
     """One program makes `block` neighbouring numbers of one image."""
@@ -40,6 +42,7 @@ def _kernel(  # type: ignore[no-untyped-def]  # noqa: ANN202  # Triton's own typ
         channel, x, y = at % channels, at // channels % width, at // (channels * width)
     else:
         channel, x, y = at // (height * width), at % width, at // width % height
+    out_x, out_y = x, y
     if draws:
         flag = tl.load(flags + image)
         x = tl.where((flag & 1) != 0, width - 1 - x, x)
@@ -53,11 +56,23 @@ def _kernel(  # type: ignore[no-untyped-def]  # noqa: ANN202  # Triton's own typ
     scale = tl.load(affine + channel, mask=inside, other=0)
     bias = tl.load(affine + 3 + channel, mask=inside, other=0)
     number = byte.to(tl.float32) * scale + bias
+    for erasing in tl.static_range(erasings):
+        patch = patches + 4 * (image * erasings + erasing)
+        top, left = tl.load(patch), tl.load(patch + 1)
+        rows = (out_y >= top) & (out_y < top + tl.load(patch + 2))
+        columns = (out_x >= left) & (out_x < left + tl.load(patch + 3))
+        value = tl.load(affine + 6 + 3 * erasing + channel, mask=inside, other=0)
+        number = tl.where(rows & columns, value, number)
     tl.store(out + first + at, number.to(out.dtype.element_ty), mask=inside)
 
 
 def fused(
-    pixels: torch.Tensor, flags: torch.Tensor | None, ops: PixelOps, affine: torch.Tensor, tables: torch.Tensor
+    pixels: torch.Tensor,
+    flags: torch.Tensor | None,
+    patches: torch.Tensor | None,
+    ops: PixelOps,
+    affine: torch.Tensor,
+    tables: torch.Tensor,
 ) -> torch.Tensor:
     """See `torch_pixels.expression`, which gives the same."""
     pixels = pixels.contiguous()
@@ -71,6 +86,7 @@ def fused(
             pixels,
             out,
             pixels if flags is None else flags,
+            pixels if patches is None else patches,
             affine,
             tables,
             channels=channels,
@@ -80,6 +96,7 @@ def fused(
             to_nhwc=ops.layout_to == "NHWC",
             draws=flags is not None,
             table_count=len(tables),
+            erasings=0 if patches is None else len(ops.erased),
             block=_BLOCK,
             enable_fp_fusion=False,  # a multiplication and an addition, rounded each, as on the CPU
         )

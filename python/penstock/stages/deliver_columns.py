@@ -61,7 +61,8 @@ class DeliverColumns:
             epoch, keys = item.draw_of(part, is_frozen=False)
             assert self._deliver.on_device is not None  # or nothing would be left to it
             for name, ops in moved.items():
-                columns[name] = self._deliver.on_device(columns[name], ops.flags(epoch, keys), ops.kernel.pixels)
+                drawn = ops.drawn(epoch, keys, tuple(columns[name].shape))
+                columns[name] = self._deliver.on_device(columns[name], *drawn, ops.kernel.pixels)
 
     def _valid(self, item: Item) -> Any:
         rank, world_size = self._where.rank, self._where.world_size

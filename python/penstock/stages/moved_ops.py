@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from penstock.core import kernels
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.order.keys import TRANSFORM_KEY
@@ -18,6 +21,7 @@ class MovedOps:
     seed: int
     draw: tuple[int, int]
 
-    def flags(self, epoch: int, keys: Ids) -> Bytes | None:
-        """What each row drew, as bits; None where nothing is drawn. See `Item.draw_of` for epoch and keys."""
-        return self.kernel.flags(kernels.mix([self.seed, epoch, TRANSFORM_KEY, *self.draw]), keys)
+    def drawn(self, epoch: int, keys: Ids, shape: tuple[int, ...]) -> tuple[Bytes | None, npt.NDArray[np.int32] | None]:
+        """What the rows of a batch of this shape drew, see `DeviceKernel`: flags and patches. See `Item.draw_of` for epoch and keys."""
+        key = kernels.mix([self.seed, epoch, TRANSFORM_KEY, *self.draw])
+        return self.kernel.flags(key, keys), self.kernel.patches(key, keys, shape)

@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from penstock.core import kernels
 from penstock.core.columns.pixel_ops import PixelOps
 from penstock.core.columns.spec import Bytes, Column, Columns, Field, Ids, Spec
@@ -148,6 +151,9 @@ class DeviceKernel(Protocol):
 
     def flags(self, key: int, rows: Ids) -> Bytes | None:
         """What each row drew, as bits; None where nothing is drawn."""
+
+    def patches(self, key: int, rows: Ids, shape: tuple[int, ...]) -> npt.NDArray[np.int32] | None:
+        """Which parts of each row's image are erased, of shape (rows, erasings, 4); None where nothing is. shape: of the batch of bytes."""
 
 
 class Kernel:

@@ -15,9 +15,10 @@ MOST_TABLES = 6
 
 @dataclass(frozen=True, kw_only=True)
 class PixelOps:
-    """uint8 pixels to numbers: through tables, then byte × scale + bias by channel in float32, rounded to `dtype`, from one layout to another.
+    """uint8 pixels to numbers: through tables, then byte × scale + bias by channel in float32, then parts erased; rounded to `dtype`, from one layout to another.
 
-    tables: of 256 bytes each, for the rows whose flags say so. dtype: "float16", "bfloat16" or "float32". scale, bias: three each; images of one channel use the first.
+    tables: of 256 bytes each, for the rows whose flags say so. erased: for each erasing, in order, what a part of the image becomes, three numbers; which part each row's patches say
+    (top, left, height, width). dtype: "float16", "bfloat16" or "float32". scale, bias: three each; images of one channel use the first.
     """
 
     dtype: str
@@ -26,3 +27,4 @@ class PixelOps:
     layout_from: Layout
     layout_to: Layout
     tables: tuple[bytes, ...] = ()
+    erased: tuple[tuple[float, ...], ...] = ()

@@ -21,7 +21,7 @@ class RandomErasing(ImageOp):
     chain is done to it too: zero behind `Normalize` is the mean colour. Among bytes it erases bytes, from 0 to 255 (65,535 of mode "I16"); values outside become the nearest. Alpha is a channel like the
     others. A mask is not erased with its image, as in torchvision; one that shall be gets a RandomErasing of its own, with `draws="together"`.
 
-    The pixels are torchvision's for the same rectangle. An image whose chain ends so is made on the CPU, whatever the device could do.
+    The pixels are torchvision's for the same rectangle. On a GPU, numbers are written by the device; with "random" and "color" the chain stays on the CPU.
 
     Args:
         p: the probability. Default: 0.5.

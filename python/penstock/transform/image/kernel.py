@@ -45,7 +45,7 @@ class ImageKernel:
         channels_first: bool = False,
     ) -> None:
         self._channels_first = channels_first
-        self._program = _program(chain, height, width, limits)
+        self._program = program_of(chain, height, width, limits)
         self._by_size = {place: chain.geometry[place][0] for place in chain.by_size}
         self.images: Counter[str] = Counter()
         self._counting = threading.Lock()
@@ -199,7 +199,7 @@ def fuse(
     if channels_first and source.dtype != "bytes":
         source = replace(source, shape=(*source.shape[1:], *source.shape[:1]))
     chain = chain_of(ops, source, numbers)
-    probe = _program(chain, 1, 1, limits)
+    probe = program_of(chain, 1, 1, limits)
     if source.dtype != "bytes":
         height, width = (axis or 0 for axis in source.shape[:2])
     else:
@@ -255,7 +255,8 @@ def gives_indices(ops: Sequence[ImageOp], *, from_indices: bool) -> bool:
     return True
 
 
-def _program(chain: Chain, height: int, width: int, limits: Limits) -> ImageProgram:
+def program_of(chain: Chain, height: int, width: int, limits: Limits) -> ImageProgram:
+    """The native program of a chain whose results are of this size."""
     output = {
         "height": height,
         "width": width,
