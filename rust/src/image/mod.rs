@@ -37,6 +37,7 @@ mod run_pass;
 pub mod samples;
 pub mod simd;
 mod sum;
+mod table_avx2;
 #[cfg(test)]
 mod tests;
 mod turn;

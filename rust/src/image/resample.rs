@@ -11,7 +11,8 @@ use super::passes::{Packed, vertical};
 use super::samples::Samples;
 use super::simd::Level;
 use super::sum::Sum;
-use super::vectorised::vectorised;
+#[cfg(target_arch = "x86_64")]
+use super::table_avx2;
 use crate::core::geometry::Rect;
 
 /// What is resized to what, and which part of the result is wanted.
@@ -215,9 +216,16 @@ impl Resampler {
         let mut output = std::mem::take(&mut self.output);
         while self.is_ready() {
             let index = self.next as u32;
-            self.combine(&mut output);
             let row = self.last_row.map_or(index, |last| last - index);
-            emit(row, Planes { bytes: &output, pitch: self.pitch, width: self.width });
+            let bytes = if self.vertical.length(self.next) == 1 {
+                let start = self.vertical.first[self.next] as usize % self.ring_rows * self.row_pitch();
+                self.next += 1;
+                &self.ring[start..][..self.row_pitch()]
+            } else {
+                self.combine(&mut output);
+                &output
+            };
+            emit(row, Planes { bytes, pitch: self.pitch, width: self.width });
         }
         self.output = output;
     }
@@ -251,7 +259,7 @@ impl Resampler {
         if self.is_split {
             let (red, others) = out.split_at_mut(self.pitch);
             let (green, blue) = others.split_at_mut(self.pitch);
-            return vectorised!(self.level, split(&rows[..self.row_bytes], red, green, blue));
+            return split(self.level, &rows[..self.row_bytes], [red, green, blue]);
         }
         let row = if rows.len() >= self.reach {
             rows
@@ -280,9 +288,15 @@ impl Resampler {
 }
 
 /// The planes of a row of pixels.
-#[inline(always)]
-fn split(row: &[u8], red: &mut [u8], green: &mut [u8], blue: &mut [u8]) {
-    for (((&[r, g, b], red), green), blue) in row.as_chunks::<3>().0.iter().zip(red).zip(green).zip(blue) {
-        (*red, *green, *blue) = (r, g, b);
+fn split(level: Level, row: &[u8], planes: [&mut [u8]; 3]) {
+    match level {
+        Level::Scalar => {
+            let [red, green, blue] = planes;
+            for (((&[r, g, b], red), green), blue) in row.as_chunks::<3>().0.iter().zip(red).zip(green).zip(blue) {
+                (*red, *green, *blue) = (r, g, b);
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2(token) => table_avx2::split(token, row, planes),
     }
 }
