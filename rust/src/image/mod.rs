@@ -35,9 +35,10 @@ pub mod resample;
 mod resample_avx2;
 mod run_pass;
 pub mod samples;
+mod shuffle_avx2;
 pub mod simd;
+mod split;
 mod sum;
-mod table_avx2;
 #[cfg(test)]
 mod tests;
 mod turn;

@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 
 use super::resample::{Planes, pitch_of};
-use super::simd::Level;
 #[cfg(target_arch = "x86_64")]
-use super::table_avx2;
+use super::shuffle_avx2;
+use super::simd::Level;
 
 /// Other colours for the same pixels.
 pub trait Recolour: Debug + Send + Sync {
@@ -40,7 +40,9 @@ struct Bits {
 impl Bits {
     fn of(table: &[u8; 256]) -> Option<Self> {
         let (kept, turned) = (table[255] ^ table[0], table[0]);
-        (0..=255).all(|number: u8| table[usize::from(number)] == number & kept ^ turned).then_some(Self { kept, turned })
+        (0..=255)
+            .all(|number: u8| table[usize::from(number)] == number & kept ^ turned)
+            .then_some(Self { kept, turned })
     }
 }
 
@@ -99,7 +101,7 @@ fn look_up(level: Level, table: &[u8; 256], from: &[u8], to: &mut [u8]) {
     match level {
         Level::Scalar => to.iter_mut().zip(from).for_each(|(to, &from)| *to = table[usize::from(from)]),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2(token) => table_avx2::look_up(token, table, from, to),
+        Level::Avx2(token) => shuffle_avx2::look_up(token, table, from, to),
     }
 }
 

@@ -11,8 +11,6 @@ use super::passes::{Packed, vertical};
 use super::samples::Samples;
 use super::simd::Level;
 use super::sum::Sum;
-#[cfg(target_arch = "x86_64")]
-use super::table_avx2;
 use crate::core::geometry::Rect;
 
 /// What is resized to what, and which part of the result is wanted.
@@ -85,8 +83,6 @@ pub struct Resampler {
     vertical: Axis,
     /// The horizontal weights in the order in which the SIMD code takes them.
     packed: Packed,
-    /// Whether the columns of interleaved pixels are taken as they are.
-    is_split: bool,
     /// Bytes that the horizontal code may read from a row's start.
     reach: usize,
     row_bytes: usize,
@@ -113,7 +109,6 @@ impl Resampler {
             horizontal: Axis::default(),
             vertical: Axis::default(),
             packed: Packed::default(),
-            is_split: false,
             reach: 0,
             row_bytes: 0,
             width: 0,
@@ -177,8 +172,6 @@ impl Resampler {
         self.horizontal.keep_inside(width);
         self.vertical.rebase(y);
         let (channels, _) = self.source.counts();
-        let are_next = self.horizontal.first.iter().zip(0..).all(|(&first, place)| first == place);
-        self.is_split = channels == 3 && self.horizontal.taps == 1 && are_next;
         self.row_bytes = width as usize * channels;
         self.width = self.horizontal.len();
         self.pitch = pitch_of(self.width);
@@ -216,16 +209,9 @@ impl Resampler {
         let mut output = std::mem::take(&mut self.output);
         while self.is_ready() {
             let index = self.next as u32;
+            self.combine(&mut output);
             let row = self.last_row.map_or(index, |last| last - index);
-            let bytes = if self.vertical.length(self.next) == 1 {
-                let start = self.vertical.first[self.next] as usize % self.ring_rows * self.row_pitch();
-                self.next += 1;
-                &self.ring[start..][..self.row_pitch()]
-            } else {
-                self.combine(&mut output);
-                &output
-            };
-            emit(row, Planes { bytes, pitch: self.pitch, width: self.width });
+            emit(row, Planes { bytes: &output, pitch: self.pitch, width: self.width });
         }
         self.output = output;
     }
@@ -256,11 +242,6 @@ impl Resampler {
         let start = row % self.ring_rows * self.row_pitch();
         let (channels, _) = self.source.counts();
         let out = &mut self.ring[start + plane * self.pitch..][..channels * self.pitch];
-        if self.is_split {
-            let (red, others) = out.split_at_mut(self.pitch);
-            let (green, blue) = others.split_at_mut(self.pitch);
-            return split(self.level, &rows[..self.row_bytes], [red, green, blue]);
-        }
         let row = if rows.len() >= self.reach {
             rows
         } else {
@@ -284,19 +265,5 @@ impl Resampler {
             vertical(self.level, &self.ring, &self.places, &sum, out);
         }
         self.next += 1;
-    }
-}
-
-/// The planes of a row of pixels.
-fn split(level: Level, row: &[u8], planes: [&mut [u8]; 3]) {
-    match level {
-        Level::Scalar => {
-            let [red, green, blue] = planes;
-            for (((&[r, g, b], red), green), blue) in row.as_chunks::<3>().0.iter().zip(red).zip(green).zip(blue) {
-                (*red, *green, *blue) = (r, g, b);
-            }
-        }
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2(token) => table_avx2::split(token, row, planes),
     }
 }

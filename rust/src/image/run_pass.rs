@@ -11,6 +11,8 @@ use super::planar::{PlanarJpeg, PlanarResampler};
 use super::recolour::Recolour;
 use super::resample::{Planes, Resampler, Source as Rows, Task, pitch_of};
 use super::simd::Level;
+use super::split::split_row;
+use super::vectorised::vectorised;
 use super::wide::WideResampler;
 use crate::core::geometry::Rect;
 
@@ -26,6 +28,7 @@ pub(super) struct Buffers {
     planes: [Resampler; 3],
     wide: WideResampler,
     split: Vec<u8>,
+    turned: Vec<u8>,
     planar: PlanarResampler,
     row: Vec<u8>,
     bordered: Vec<u8>,
@@ -73,6 +76,7 @@ impl Buffers {
             planes: [1, 2, 4].map(|planes| Resampler::new(level, Rows::Planes(planes))),
             wide: WideResampler::default(),
             split: Vec::new(),
+            turned: Vec::new(),
             planar: PlanarResampler::new(level),
             row: Vec::new(),
             bordered: Vec::new(),
@@ -92,6 +96,7 @@ impl Buffers {
             planes: by_plane,
             wide,
             split,
+            turned,
             planar,
             row,
             bordered,
@@ -117,7 +122,8 @@ impl Buffers {
                 to.store(index, planes);
             }
         };
-        let is_wide = mode.is_wide() && !task.scaling.filter.is_nearest() && task.source != task.target;
+        let is_straight = task.source == task.target;
+        let is_wide = mode.is_wide() && !task.scaling.filter.is_nearest() && !is_straight;
         let (jpeg, source) = match from {
             From::Source(jpeg, source) => (jpeg, source),
             From::Canvas(canvas) if is_wide => {
@@ -125,17 +131,17 @@ impl Buffers {
                 rows_in(canvas, region).for_each(|planes| wide.push(joined(planes, split), &mut emit));
                 return complete(wide.is_complete());
             }
-            From::Canvas(canvas) if task.source == task.target => {
-                copied(canvas, pass.crop, &task, split, &mut emit);
+            From::Canvas(canvas) if is_straight => {
+                let mut straight = Straight { level: *level, task: &task, next: 0, turned };
+                rows_in(canvas, within(task.window, pass.crop))
+                    .for_each(|planes| straight.push(planes, mode.bytes(), &mut emit));
                 return Ok(());
             }
             From::Canvas(canvas) => {
                 let resampler = if mode.bytes() == 3 { colours } else { &mut by_plane[mode.bytes() / 2] };
                 let region = within(resampler.start(&task), pass.crop);
                 for planes in rows_in(canvas, region) {
-                    let planes: [&[u8]; 4] =
-                        std::array::from_fn(|plane| if plane < mode.bytes() { planes.plane(plane) } else { &[] });
-                    resampler.push_planes(&planes[..mode.bytes()], &mut emit);
+                    resampler.push_planes(&slices(planes, mode.bytes())[..mode.bytes()], &mut emit);
                 }
                 return complete(resampler.is_complete());
             }
@@ -148,6 +154,28 @@ impl Buffers {
             source(decoders, row, region, &mut |_, rows| wide.push(rows, &mut emit))?;
             return complete(wide.is_complete());
         }
+        if is_straight {
+            let (region, planes) = (within(task.window, pass.crop), mode.bytes());
+            let (width, pitch) = (region.width as usize, pitch_of(region.width as usize));
+            let mut straight = Straight { level: *level, task: &task, next: 0, turned };
+            split.resize(planes * pitch, 0);
+            match jpeg {
+                Some(jpeg) => jpeg.colours(decoders, region, &mut |rows| {
+                    split
+                        .chunks_exact_mut(pitch)
+                        .zip(rows)
+                        .for_each(|(to, row)| to[..width].copy_from_slice(&row[..width]));
+                    straight.push(Planes { bytes: split, pitch, width }, planes, &mut emit);
+                })?,
+                None => source(decoders, row, region, &mut |_, rows| {
+                    for row in rows.chunks_exact(planes * width) {
+                        split_row(*level, row, planes, split);
+                        straight.push(Planes { bytes: split, pitch, width }, planes, &mut emit);
+                    }
+                })?,
+            }
+            return complete(straight.next == region.height);
+        }
         let resampler = match mode.bytes() {
             3 if jpeg.is_some() => colours,
             3 => resampler,
@@ -158,8 +186,12 @@ impl Buffers {
             (Some(jpeg), _) => jpeg.colours(decoders, region, &mut |rows| resampler.push_planes(&rows, &mut emit))?,
             (None, 1 | 3) => source(decoders, row, region, &mut |_, rows| resampler.push(rows, &mut emit))?,
             (None, planes) => source(decoders, row, region, &mut |_, rows| {
-                for row in rows.chunks_exact(planes * region.width as usize) {
-                    resampler.push_planes(&planes_of(row, planes, split)[..planes], &mut emit);
+                let (width, pitch) = (region.width as usize, pitch_of(region.width as usize));
+                split.resize(planes * pitch, 0);
+                for row in rows.chunks_exact(planes * width) {
+                    split_row(*level, row, planes, split);
+                    let rows = slices(Planes { bytes: split, pitch, width }, planes);
+                    resampler.push_planes(&rows[..planes], &mut emit);
                 }
             })?,
         }
@@ -182,21 +214,29 @@ fn joined<'a>(planes: Planes<'_>, joined: &'a mut Vec<u8>) -> &'a [u8] {
     joined
 }
 
-/// Hands over the rows of a task that resizes nothing.
-fn copied(canvas: &Canvas, crop: Rect, task: &Task, turned: &mut Vec<u8>, emit: &mut dyn FnMut(u32, Planes<'_>)) {
-    for (index, planes) in rows_in(canvas, within(task.window, crop)).enumerate() {
-        let index = if task.reversed.1 { task.window.height - 1 - index as u32 } else { index as u32 };
-        if !task.reversed.0 {
-            emit(index, planes);
-            continue;
+/// Takes the rows of a task that resizes nothing, one after another, and hands them over.
+struct Straight<'a> {
+    level: Level,
+    task: &'a Task,
+    next: u32,
+    turned: &'a mut Vec<u8>,
+}
+
+impl Straight<'_> {
+    fn push(&mut self, planes: Planes<'_>, count: usize, emit: &mut dyn FnMut(u32, Planes<'_>)) {
+        let (index, (is_mirrored, is_upside_down)) = (self.next, self.task.reversed);
+        self.next += 1;
+        let index = if is_upside_down { self.task.window.height - 1 - index } else { index };
+        if !is_mirrored {
+            return emit(index, planes);
         }
         let (width, pitch) = (planes.width, pitch_of(planes.width));
-        turned.resize(canvas.planes() * pitch, 0);
-        for (plane, turned) in turned.chunks_exact_mut(pitch).enumerate() {
-            turned[..width].copy_from_slice(planes.plane(plane));
-            turned[..width].reverse();
+        self.turned.resize(count * pitch, 0);
+        for (plane, turned) in self.turned.chunks_exact_mut(pitch).enumerate() {
+            let (from, to) = (planes.plane(plane), &mut turned[..width]);
+            vectorised!(self.level, to.iter_mut().zip(from.iter().rev()).for_each(|(to, &from)| *to = from));
         }
-        emit(index, Planes { bytes: turned, pitch, width });
+        emit(index, Planes { bytes: self.turned, pitch, width });
     }
 }
 
@@ -208,14 +248,9 @@ fn complete(is_complete: bool) -> Result<(), Fault> {
     if is_complete { Ok(()) } else { Err(Fault::damaged("an image with fewer rows than its header states")) }
 }
 
-/// A row of pixels of so many bytes, 2 or 4, as planes; those that there are not are empty.
-fn planes_of<'a>(row: &[u8], planes: usize, split: &'a mut Vec<u8>) -> [&'a [u8]; 4] {
-    let width = row.len() / planes;
-    split.resize(row.len(), 0);
-    for (index, plane) in split.chunks_exact_mut(width).enumerate() {
-        plane.iter_mut().zip(row[index..].iter().step_by(planes)).for_each(|(to, &from)| *to = from);
-    }
-    std::array::from_fn(|index| split.get(index * width..(index + 1) * width).unwrap_or_default())
+/// The planes, of which there are so many; the others are empty.
+fn slices(planes: Planes<'_>, count: usize) -> [&[u8]; 4] {
+    std::array::from_fn(|plane| if plane < count { planes.plane(plane) } else { &[] })
 }
 
 /// Stores the margin's rows above and below, and leaves a row of them in `bordered`.

@@ -2,7 +2,7 @@
 //!
 //! `vectorised!(level, work)` stands for the expression `work`. It writes it twice, and once into a function that may use AVX2, where the compiler vectorises its
 //! loops: it must be inlined there, which happens to a closure that is called in one place and to `#[inline(always)]` functions. Every operation is the same one, and
-//! no multiplication is fused with an addition, so that the bits are those of the plain loop.
+//! a multiplication is fused with an addition only where the loop says so (`mul_add`), so that the bits are those of the plain loop.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
@@ -32,7 +32,16 @@ pub fn with_avx2<R>(_: Token, work: impl FnOnce() -> R) -> R {
 // Inlined by no one who lacks AVX2; compiled where it is used, so that the work is at hand.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,fma")]
 fn compiled<R>(work: impl FnOnce() -> R) -> R {
     work()
+}
+
+/// The number as a byte: bounded, and what is behind the point is cut off. `as u8` does the same, but number by number.
+#[inline(always)]
+pub fn byte(value: f32) -> u8 {
+    let value = if value > 0.0 { value } else { 0.0 };
+    let value = if value < 255.0 { value } else { 255.0 };
+    // SAFETY: it is a number from 0 to 255.
+    unsafe { value.to_int_unchecked::<i32>() as u8 }
 }

@@ -4,22 +4,21 @@ use super::super::super::canvas::Canvas;
 use super::super::super::chain::{Chain, Whole};
 use super::super::super::fault::Fault;
 use super::super::super::mode::Mode;
-use super::super::super::recolour::Recolour;
+use super::super::super::recolour::{Recolour, Tables};
 use super::super::super::resample::Planes;
 use super::super::super::simd::Level;
-use super::super::super::vectorised::vectorised;
+use super::super::super::vectorised::{byte, vectorised};
 use super::super::Op;
-use super::histogram::replace;
-use super::{Change, byte, coloured, fused, low_bits};
+use super::{Change, coloured};
 use crate::core::keys::Rng;
 
 /// The grey of a pixel, 0.2989 red + 0.587 green + 0.114 blue without what is behind the point: white becomes 254, since the weights are not quite 1.
 ///
 /// Its multiples of 1 / 10,000 are further apart than the error of float32, which the last number is above.
 #[inline(always)]
-fn grey_of([red, green, blue]: [u8; 3]) -> f32 {
+fn grey_of([red, green, blue]: [u8; 3]) -> u8 {
     let sum = f32::from(red) * 0.2989 + f32::from(green) * 0.587 + f32::from(blue) * 0.114;
-    (sum + 5e-5).floor()
+    byte(sum + 5e-5)
 }
 
 /// Grey, in as many equal planes as there are.
@@ -56,7 +55,7 @@ impl Recolour for Grey {
 #[inline(always)]
 fn greys(red: &[u8], green: &[u8], blue: &[u8], out: &mut [u8]) {
     for (((&red, &green), &blue), out) in red.iter().zip(green).zip(blue).zip(out) {
-        *out = low_bits(grey_of([red, green, blue]));
+        *out = grey_of([red, green, blue]);
     }
 }
 
@@ -65,14 +64,14 @@ struct Saturation(f64);
 
 impl Recolour for Saturation {
     fn row(&self, planes: Planes<'_>, out: &mut [u8], level: Level) {
-        let shares = (self.0 as f32, f64::from((1.0 - self.0) as f32));
+        let shares = (self.0 as f32, (1.0 - self.0) as f32);
         coloured(planes, out, |[red, green, blue], [to_red, to_green, to_blue]| {
             vectorised!(level, blend(red, green, blue, to_red, to_green, to_blue, shares));
         });
     }
 }
 
-/// The shares of each number and of its pixel's grey; see [`fused`](super::fused).
+/// The shares of each number and of its pixel's grey.
 #[inline(always)]
 fn blend(
     red: &[u8],
@@ -81,15 +80,15 @@ fn blend(
     to_red: &mut [u8],
     to_green: &mut [u8],
     to_blue: &mut [u8],
-    (own, rest): (f32, f64),
+    (own, rest): (f32, f32),
 ) {
     let before = red.iter().zip(green).zip(blue);
     let after = to_red.iter_mut().zip(to_green).zip(to_blue);
     for (((&red, &green), &blue), ((to_red, to_green), to_blue)) in before.zip(after) {
-        let grey = f64::from(grey_of([red, green, blue])) * rest;
-        *to_red = byte((f64::from(f32::from(red) * own) + grey) as f32);
-        *to_green = byte((f64::from(f32::from(green) * own) + grey) as f32);
-        *to_blue = byte((f64::from(f32::from(blue) * own) + grey) as f32);
+        let grey = f32::from(grey_of([red, green, blue]));
+        *to_red = byte(grey.mul_add(rest, f32::from(red) * own));
+        *to_green = byte(grey.mul_add(rest, f32::from(green) * own));
+        *to_blue = byte(grey.mul_add(rest, f32::from(blue) * own));
     }
 }
 
@@ -97,13 +96,12 @@ fn blend(
 struct Contrast(f64);
 
 impl Whole for Contrast {
-    fn run(&self, canvas: &mut Canvas, _: &mut Canvas, level: Level) -> Result<(), Fault> {
+    fn run(&self, canvas: &mut Canvas, spare: &mut Canvas, level: Level) -> Result<(), Fault> {
         let sum: u64 = (0..canvas.height()).map(|y| sum_of_greys(canvas.row(y), canvas.planes(), level)).sum();
         let mean = sum as f32 / (canvas.width() * canvas.height()) as f32;
         let (factor, rest) = (self.0 as f32, (1.0 - self.0) as f32);
-        let table = std::array::from_fn(|number| byte(fused(mean, rest, number as f32 * factor)));
-        replace(canvas, &[table]);
-        Ok(())
+        let blended = |number: u8| byte(mean.mul_add(rest, f32::from(number) * factor));
+        Change::rows(Tables::from_fn(blended)).run(canvas, spare, level)
     }
 }
 
@@ -121,7 +119,7 @@ fn sum_of_greys(planes: Planes<'_>, channels: usize, level: Level) -> u64 {
 fn sum_of([red, green, blue]: [&[u8]; 3]) -> u32 {
     let mut sum = 0;
     for ((&red, &green), &blue) in red.iter().zip(green).zip(blue) {
-        sum += u32::from(low_bits(grey_of([red, green, blue])));
+        sum += u32::from(grey_of([red, green, blue]));
     }
     sum
 }

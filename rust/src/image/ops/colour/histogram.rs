@@ -3,9 +3,10 @@
 use super::super::super::canvas::Canvas;
 use super::super::super::chain::Whole;
 use super::super::super::fault::Fault;
+use super::super::super::recolour::Tables;
 use super::super::super::simd::Level;
-use super::super::super::vectorised::vectorised;
-use super::{Change, byte};
+use super::super::super::vectorised::{byte, vectorised};
+use super::Change;
 
 /// Each channel stretched, so that its least number becomes 0 and its greatest 255.
 #[must_use]
@@ -19,20 +20,11 @@ pub fn equalize() -> Change {
     Change::image(Equalize)
 }
 
-/// Replaces all numbers by those at their places: one table for all planes, or one for each.
-pub(super) fn replace(canvas: &mut Canvas, tables: &[[u8; 256]]) {
-    let planes = canvas.planes();
-    for (index, plane) in canvas.each_plane_mut().enumerate() {
-        let table = &tables[index % planes % tables.len()];
-        plane.iter_mut().for_each(|number| *number = table[usize::from(*number)]);
-    }
-}
-
 #[derive(Debug)]
 struct Autocontrast;
 
 impl Whole for Autocontrast {
-    fn run(&self, canvas: &mut Canvas, _: &mut Canvas, level: Level) -> Result<(), Fault> {
+    fn run(&self, canvas: &mut Canvas, spare: &mut Canvas, level: Level) -> Result<(), Fault> {
         let mut ends = [(u8::MAX, u8::MIN); 4];
         let planes = canvas.planes();
         for (index, plane) in canvas.each_plane().enumerate() {
@@ -42,9 +34,8 @@ impl Whole for Autocontrast {
                 *most = plane.iter().fold(*most, |most, &number| most.max(number));
             });
         }
-        let tables: Vec<[u8; 256]> = ends[..planes].iter().map(|&(least, most)| stretched(least, most)).collect();
-        replace(canvas, &tables);
-        Ok(())
+        let tables = ends[..planes].iter().map(|&(least, most)| stretched(least, most)).collect();
+        Change::rows(Tables::of_planes(tables)).run(canvas, spare, level)
     }
 }
 
@@ -58,11 +49,9 @@ fn stretched(least: u8, most: u8) -> [u8; 256] {
 struct Equalize;
 
 impl Whole for Equalize {
-    fn run(&self, canvas: &mut Canvas, _: &mut Canvas, _: Level) -> Result<(), Fault> {
-        let planes = canvas.planes();
-        let tables: Vec<[u8; 256]> = (0..planes).map(|plane| spread(&counts(canvas, plane))).collect();
-        replace(canvas, &tables);
-        Ok(())
+    fn run(&self, canvas: &mut Canvas, spare: &mut Canvas, level: Level) -> Result<(), Fault> {
+        let tables = (0..canvas.planes()).map(|plane| spread(&counts(canvas, plane))).collect();
+        Change::rows(Tables::of_planes(tables)).run(canvas, spare, level)
     }
 }
 

@@ -3,8 +3,8 @@
 use super::super::super::recolour::Recolour;
 use super::super::super::resample::Planes;
 use super::super::super::simd::Level;
-use super::super::super::vectorised::vectorised;
-use super::{Change, byte, coloured, larger, smaller};
+use super::super::super::vectorised::{byte, vectorised};
+use super::{Change, coloured, larger, smaller};
 
 /// The hue turned by a part of the circle, through HSV in float32, by Pillow's formula.
 #[must_use]

@@ -5,7 +5,7 @@
 //! saturation(0.5).run(&mut canvas, …);        // on pixels that are held, as a `Whole`
 //! ```
 //!
-//! Numbers are those of torchvision v2 on uint8 tensors, on processors that fuse a multiplication and an addition (its `add(alpha=…)`): [`fused`] rounds as they do.
+//! Numbers are those of torchvision v2 on uint8 tensors, on processors that fuse a multiplication and an addition (its `add(alpha=…)`): `mul_add` rounds as they do.
 //! All work on RGB and on grey (saturation and hue leave grey alone), none on alpha, indices or 16 bits.
 
 mod blur;
@@ -123,19 +123,6 @@ fn coloured(planes: Planes<'_>, out: &mut [u8], work: impl FnOnce([&[u8]; 3], [&
     let (green, blue) = others.split_at_mut(pitch);
     let colours = [planes.plane(0), planes.plane(1), planes.plane(2)];
     work(colours, [&mut red[..width], &mut green[..width], &mut blue[..width]]);
-}
-
-/// a × b + c, rounded once, of a product that 53 bits hold: what a fused multiplication and addition gives.
-#[inline(always)]
-fn fused(a: f32, b: f32, c: f32) -> f32 {
-    (f64::from(a) * f64::from(b) + f64::from(c)) as f32
-}
-
-/// The number as a byte: bounded, and what is behind the point is cut off. `as u8` does the same, but number by number.
-#[inline(always)]
-fn byte(value: f32) -> u8 {
-    let value = smaller(larger(value, 0.0), 255.0);
-    low_bits(value.floor())
 }
 
 /// A whole number from 0 to 255: in a float of that size, the lowest bits are what stands before the point.

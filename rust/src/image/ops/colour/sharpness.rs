@@ -4,8 +4,8 @@ use super::super::super::canvas::Canvas;
 use super::super::super::chain::Whole;
 use super::super::super::fault::Fault;
 use super::super::super::simd::Level;
-use super::super::super::vectorised::vectorised;
-use super::{Change, byte, fused};
+use super::super::super::vectorised::{byte, vectorised};
+use super::Change;
 
 /// A blend with the weighted mean of the 3 × 3 pixels around, the middle one five times; pixels at the edges stay, and so do images of one or two rows or columns.
 #[must_use]
@@ -49,6 +49,6 @@ fn blend([above, row, below]: [&[u8]; 3], columns: &mut [u16], share: f32, out: 
         // To the nearest: of thirteenths, none lies halfway.
         let blurred = (2 * sum + 13) / 26;
         let difference = f32::from(blurred as i16 - i16::from(own));
-        *out = byte(fused(difference, share, f32::from(own)));
+        *out = byte(difference.mul_add(share, f32::from(own)));
     }
 }

@@ -1,7 +1,8 @@
 //! What becomes of a byte depends on nothing but the byte.
 
 use super::super::super::recolour::Tables;
-use super::{Change, byte};
+use super::super::super::vectorised::byte;
+use super::Change;
 
 /// Brighter or darker: each number times the factor, cut off.
 #[must_use]
