@@ -1,8 +1,9 @@
 """Each image op alone on 224² uint8 and one thread, beside torchvision v2 and albumentations: python benches/image_ops.py [NAME …] [--rounds 25] [--json FILE].
 
-The sides take turns; a figure is the least wall time of many rounds, in microseconds an image, and a ratio is theirs over ours: above 1, ours is faster. Ours runs in
-a thread of its own, whose CPU time the process's clock may count a round too late: hence wall time. Ours begins with pixels (rows, columns, channels) and ends with
-(channels, rows, columns), which "nothing" shows alone; torchvision's tensors are so from the start, and albumentations' arrays stay as they were.
+Every side takes 32 photographs in memory and ends with a batch of them: ours writes into one, (channels, rows, columns) of pixels (rows, columns, channels);
+torchvision's tensors have their channels first from the start and are stacked at the end; albumentations' arrays stay (rows, columns, channels) and are stacked. "nothing" is
+what that costs alone. The sides take turns. A figure is the least wall time of many rounds, or for ops whose cost hangs on what they draw the middle one, in
+microseconds an image; a ratio is theirs over ours: above 1, ours is faster. Ours runs in a thread of its own, whose CPU time the process's clock may count a round too late: hence wall time.
 
 Needs torch, torchvision, albumentations, scikit-learn and rich.
 """
@@ -29,11 +30,11 @@ from torchvision.transforms import v2
 from penstock.core.columns.spec import Field
 from penstock.transform import image
 
-ROWS = 8
+ROWS, SIDE = 32, 224
 
 #: By name: ours, torchvision's, and albumentations' where it has the op.
 OPS: dict[str, tuple[Any, Any, Any]] = {
-    "nothing": (image.ToLayout("NCHW"), v2.Identity(), None),
+    "nothing": (image.ToLayout("NCHW"), v2.Identity(), albumentations.NoOp()),
     "brightness": (
         image.ColorJitter(brightness=(1.3, 1.3)),
         v2.ColorJitter(brightness=(1.3, 1.3)),
@@ -99,11 +100,16 @@ OPS: dict[str, tuple[Any, Any, Any]] = {
     ),
     "RandomVerticalFlip": (image.RandomVerticalFlip(1), v2.RandomVerticalFlip(1), albumentations.VerticalFlip(p=1)),
     "CenterCrop": (image.CenterCrop(192), v2.CenterCrop(192), albumentations.CenterCrop(192, 192)),
-    "Resize": (image.Resize(160), v2.Resize(160), albumentations.Resize(160, 160)),
+    "Resize": (image.Resize(160), v2.Resize(160), albumentations.Resize(160, 160, cv2.INTER_AREA)),
+    "Resize, no antialias": (
+        image.Resize(160, antialias=False),
+        v2.Resize(160, antialias=False),
+        albumentations.Resize(160, 160),
+    ),
     "RandomResizedCrop": (
         image.RandomResizedCrop(160),
         v2.RandomResizedCrop(160),
-        albumentations.RandomResizedCrop((160, 160), p=1),
+        albumentations.RandomResizedCrop((160, 160), interpolation=cv2.INTER_AREA, p=1),
     ),
     "Pad": (image.Pad(16), v2.Pad(16), albumentations.Pad(16, p=1)),
     "Pad, reflect": (
@@ -154,36 +160,60 @@ OPS: dict[str, tuple[Any, Any, Any]] = {
     "AugMix": (image.AugMix(), v2.AugMix(), None),
 }
 
+#: Ops on batches: ours and torchvision's.
+MIXES: dict[str, tuple[Any, Any]] = {
+    "MixUp": (image.MixUp(num_classes=10), v2.MixUp(num_classes=10)),
+    "CutMix": (image.CutMix(num_classes=10), v2.CutMix(num_classes=10)),
+}
+
 #: The ops whose cost hangs on what they draw.
 DRAWN = {"ColorJitter", "PhotometricDistort", "RandomResizedCrop", "RandomAffine", "RandomPerspective", "RandomErasing"}
-DRAWN |= {"AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix"}
+DRAWN |= {"AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix", "CutMix"}
 
 
 def ours(op: Any, pixels: Any) -> Callable[[], object]:
     """A call that does a batch."""
-    kernel = image.fuse([op], Field("uint8", pixels.shape), lambda: (0, 0))
-    source, samples = np.stack([pixels] * ROWS), np.arange(ROWS)
+    kernel = image.fuse([op], Field("uint8", pixels.shape[1:]), lambda: (0, 0))
+    samples, keys = np.arange(ROWS), iter(range(sys.maxsize))
     out = np.empty((ROWS, *kernel.field.shape), np.uint8)
-    keys = iter(range(sys.maxsize))
-    return lambda: kernel(source, samples, key=next(keys), out=out, threads=1)
+    return lambda: kernel(pixels, samples, key=next(keys), out=out, threads=1)
+
+
+def one_by_one(name: str, pixels: Any) -> dict[str, Callable[[], object]]:
+    """Every side's call of an op on single images."""
+    op, theirs, albu = OPS[name]
+    tensors = list(torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous())
+    sides = {"ours": ours(op, pixels)}
+    if theirs is not None:
+        sides["torchvision"] = lambda: torch.stack([theirs(tensor) for tensor in tensors])
+    if albu is not None:
+        sides["albumentations"] = lambda: np.stack([albu(image=one)["image"] for one in pixels])
+    return sides
+
+
+def mixed(name: str, pixels: Any) -> dict[str, Callable[[], object]]:
+    """Every side's call of an op on a batch, of float32 as it comes behind Normalize."""
+    op, theirs = MIXES[name]
+    images = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)).astype(np.float32)
+    draws = {"lam": np.full(ROWS, 0.3), "top": np.full(ROWS, 40), "left": np.full(ROWS, 40)}
+    draws |= {"bottom": np.full(ROWS, 227), "right": np.full(ROWS, 227)}  # 0.7 of the area
+    partners, out = np.roll(np.arange(ROWS), 1), np.empty_like(images)
+    tensor, labels = torch.from_numpy(images), torch.zeros(ROWS, dtype=torch.int64)
+    return {
+        "ours": lambda: op.mix(images, partners, draws, True, out),
+        "torchvision": lambda: theirs(tensor, labels),
+    }
 
 
 def figures(name: str, pixels: Any, rounds: int) -> dict[str, float | None]:
     """Microseconds an image by side; None where a side lacks the op."""
-    op, theirs, albu = OPS[name]
-    tensor = torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
-    sides: dict[str, Callable[[], object]] = {"ours": ours(op, pixels)}
-    if theirs is not None:
-        sides["torchvision"] = lambda: [theirs(tensor) for _ in range(ROWS)]
-    if albu is not None:
-        sides["albumentations"] = lambda: [albu(image=pixels) for _ in range(ROWS)]
+    sides = mixed(name, pixels) if name in MIXES else one_by_one(name, pixels)
     times: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(rounds):
         for side, call in sides.items():
             start = time.perf_counter()
             call()
             times[side].append(time.perf_counter() - start)
-    # What is drawn by chance costs more or less: there the middle of the rounds, elsewhere the least.
     best = np.median if name in DRAWN else min
     return {
         side: float(1e6 * best(times[side]) / ROWS) if side in times else None
@@ -194,14 +224,15 @@ def figures(name: str, pixels: Any, rounds: int) -> dict[str, float | None]:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(OPS)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join([*OPS, *MIXES])}")
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--json", type=Path, help="write the figures here, too")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    pixels = np.ascontiguousarray(load_sample_images().images[0][:224, 100:324])
-    names = arguments.names or list(OPS)
+    photograph = load_sample_images().images[0]
+    pixels = np.stack([photograph[5 * row :, 10 * row :][:SIDE, :SIDE] for row in range(ROWS)])
+    names = arguments.names or [*OPS, *MIXES]
     console = Console(stderr=True)
     found = {name: figures(name, pixels, arguments.rounds) for name in track(names, "image ops", console=console)}
     print(f"{'op':20} {'ours':>8} {'torchvision':>16} {'albumentations':>16}")
