@@ -26,12 +26,13 @@ import data as bench_data
 import environments
 import table
 from side import OURS, Failed, Line, Side, call, sides
-from work import REPOSITORY, TITLES, UNITS, data_folder, table_width, work_folder
+from work import REPOSITORY, TITLES, UNITS, data_folder, table_width, work_folder, workloads
 
 PEERS = (
     "pytorch",
     "tfdata",
     "dali",
+    "albumentations",
     "ffcv",
     "spdl",
     "webdataset",
@@ -59,6 +60,8 @@ def prepare(arguments: argparse.Namespace, skipped: list[Line]) -> list[Side]:
     if bench_data.COPIED & set(arguments.workload):
         writers = {"tfdata", "webdataset"} | set(ready)  # ours reads what these two write
         bench_data.make(arguments.data, [peer for peer in bench_data.WRITERS if peer in writers])
+    elif set(workloads("images")) & set(arguments.workload):
+        bench_data.make(arguments.data, [])
     bench_data.make_own(arguments.data, arguments.workload)
     found: list[Side] = []
     for peer in [*([] if arguments.no_ours else [OURS]), *ready]:
@@ -196,7 +199,7 @@ def show(result: Line, console: Console) -> None:
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Run penstock and its peers on the same files, in turn.")
-    parser.add_argument("--workload", type=lambda text: text.split(","), default=sorted(TITLES), help="a,b,c")
+    parser.add_argument("--workload", type=workloads, default=sorted(TITLES), help="a,b,images")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6.0, help="how long a side is timed")
     parser.add_argument("--warmup", type=float, default=6.0, help="how long it runs before that")

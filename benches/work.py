@@ -24,6 +24,9 @@ BATCH = {
     "tokens": 64,
     "objects": 256,
     "sql": 1024,
+    "images-modern": 256,
+    "images-mixed": 256,
+    "images-simclr": 128,
 }
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
@@ -37,6 +40,9 @@ TITLES = {
     "tokens": "windows of 2,049 uint16 tokens, shuffled singly",
     "objects": "a map-style Python object: number → (float32[16], int)",
     "sql": "1,000,000 rows of a key, 4 doubles and an integer",
+    "images-modern": "JPEG → RandomResizedCrop 224 → flip → TrivialAugmentWide → normalise → RandomErasing",
+    "images-mixed": "the same, and MixUp or CutMix of each batch",
+    "images-simclr": "JPEG → SimCLR's two views: crop, flip, ColorJitter, grey, GaussianBlur, normalise",
 }
 if LARGE:
     TITLES = {"a": "JPEG of 3,000×2,000 → RandomResizedCrop 224 → flip → normalise"}
@@ -52,6 +58,9 @@ UNITS = {
     "tokens": "windows/s",
     "objects": "items/s",
     "sql": "rows/s",
+    "images-modern": "images/s",
+    "images-mixed": "images/s",
+    "images-simclr": "images/s",
 }
 
 FLOATS = 32
@@ -66,6 +75,12 @@ TABLE_ROWS, TABLE_COLUMNS = 1_000_000, 100
 TABLE_FILES, TABLE_GROUP_ROWS = 4, 50_000
 SQL_ROWS = 1_000_000
 SQL_QUERY = "SELECT id, x0, x1, x2, x3, label FROM samples"
+
+
+def workloads(names: str) -> list[str]:
+    """Those of a list, and of a family all: workloads("a,images") are a, images-modern, images-mixed and images-simclr."""
+    every = [[one for one in TITLES if one.startswith(f"{name}-")] or [name] for name in names.split(",")]
+    return [one for some in every for one in some]
 
 
 def table_width() -> int | None:

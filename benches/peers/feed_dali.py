@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from common import BATCH, CPUS, MEAN, SIZE, STD, Feed, main, version_of
-from nvidia.dali import fn, pipeline_def, types
+from nvidia.dali import fn, math, pipeline_def, types
 from nvidia.dali import tfrecord as tfr
+from nvidia.dali.auto_aug import trivial_augment
 
 from work import FLOATS, INTS, Data
 
@@ -46,6 +47,43 @@ def photographs(data: Data) -> Feed:
             std=[255 * value for value in STD],
             mirror=fn.random.coin_flip(),
         )
+        return images, labels
+
+    settings = {"format": "JPEG files", "threads": THREADS, "decode": "decoders.image_random_crop", "antialias": True}
+    return Feed(batches=run(describe()), column=lambda batch: batch[0].as_array(), settings=settings)
+
+
+def modern(data: Data) -> Feed:
+    """Workload (images-modern)."""
+
+    @pipeline_def(
+        batch_size=BATCH["images-modern"],
+        num_threads=THREADS,
+        device_id=None,
+        prefetch_queue_depth=2,
+        seed=0,
+        enable_conditionals=True,
+    )
+    def describe() -> Any:
+        encoded, labels = fn.readers.file(file_root=str(data.photographs), random_shuffle=True, initial_fill=1_024)
+        images = fn.decoders.image_random_crop(
+            encoded, device="cpu", random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3]
+        )
+        images = fn.resize(images, size=[SIZE, SIZE], interp_type=types.INTERP_LINEAR, antialias=True)
+        images = fn.flip(images, horizontal=fn.random.coin_flip())
+        images = trivial_augment.trivial_augment_wide(images, shape=[SIZE, SIZE])
+        images = fn.crop_mirror_normalize(
+            images,
+            dtype=types.FLOAT,
+            output_layout="CHW",
+            mean=[255 * value for value in MEAN],
+            std=[255 * value for value in STD],
+        )
+        if fn.random.coin_flip(probability=0.1, dtype=types.BOOL):
+            area, ratio = fn.random.uniform(range=[0.02, 0.33]), fn.random.uniform(range=[0.3, 3.3])
+            sides = fn.stack(math.sqrt(area * ratio), math.sqrt(area / ratio))
+            anchor = fn.random.uniform(range=[0.0, 1.0], shape=[2]) * (1.0 - sides)
+            images = fn.erase(images, anchor=anchor, shape=sides, axis_names="HW", normalized=True, fill_value=0.0)
         return images, labels
 
     settings = {"format": "JPEG files", "threads": THREADS, "decode": "decoders.image_random_crop", "antialias": True}
@@ -103,6 +141,6 @@ if __name__ == "__main__":
     main(
         "DALI",
         version_of("nvidia-dali-cuda130"),
-        {"a": {"random_crop": photographs}, "b": {"readers.tfrecord": rows}},
+        {"a": {"random_crop": photographs}, "b": {"readers.tfrecord": rows}, "images-modern": {"random_crop": modern}},
         write={"a": write},
     )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +13,7 @@ from common import BATCH, CPUS, Feed, endless, main
 from map_style import Floats, Together
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
 from torch_photograph import preparation
+from torch_recipes import mixed, modern, two_views
 from torchvision.io import read_file
 
 from work import TINY_SAMPLES, Data
@@ -17,29 +21,31 @@ from work import TINY_SAMPLES, Data
 PASSES = 100
 
 
-class Photographs(Dataset[tuple[torch.Tensor, int]]):
+class Photographs(Dataset[tuple[Any, int]]):
     """JPEG files in class folders."""
 
-    def __init__(self, files: list[tuple[Path, int]]) -> None:
-        self.files = files
-        self.prepare = preparation()
+    def __init__(self, files: list[tuple[Path, int]], prepare: Callable[[torch.Tensor], Any]) -> None:
+        self.files, self.prepare = files, prepare
 
     def __len__(self) -> int:
         """One hundred passes make one epoch: the start of an epoch is not what is measured."""
         return PASSES * len(self.files)
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+    def __getitem__(self, index: int) -> tuple[Any, int]:
         path, label = self.files[index % len(self.files)]
         return self.prepare(read_file(str(path))), label
 
 
-def photographs(data: Data, *, workers: int) -> Feed:
-    """Workload (a)."""
+def photographs(
+    data: Data, *, workers: int, workload: str = "a", make: Callable[[], Any] = preparation, collate: Any = None
+) -> Feed:
+    """Workloads (a) and (images-…)."""
     if workers:
         torch.set_num_threads(1)
     loader = DataLoader(
-        Photographs(data.jpegs()),
-        batch_size=BATCH["a"],
+        Photographs(data.jpegs(), make()),
+        batch_size=BATCH[workload],
+        collate_fn=collate,
         shuffle=True,
         drop_last=True,
         num_workers=workers,
@@ -52,7 +58,17 @@ def photographs(data: Data, *, workers: int) -> Feed:
         "transforms": "torchvision.transforms.v2 on tensors",
         "antialias": True,
     }
-    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings=settings)
+
+    def first(batch: Any) -> torch.Tensor:
+        return batch[0] if isinstance(batch[0], torch.Tensor) else batch[0][0]
+
+    return Feed(batches=endless(lambda: loader), column=first, settings=settings)
+
+
+def recipe(workload: str, make: Callable[[], Any], collate: Any = None) -> dict[str, Callable[[Data], Feed]]:
+    """A workload (images-…), with a worker a CPU."""
+    feed = partial(photographs, workers=CPUS, workload=workload, make=make, collate=collate)
+    return {f"workers_{CPUS}": feed}
 
 
 def tiny(_: Data, *, workers: int) -> Feed:
@@ -152,6 +168,9 @@ if __name__ == "__main__":
             "workers_0": lambda data: table(data, workers=0),
             f"workers_{CPUS}": lambda data: table(data, workers=CPUS),
         },
+        "images-modern": recipe("images-modern", modern),
+        "images-mixed": recipe("images-mixed", modern, mixed),
+        "images-simclr": recipe("images-simclr", two_views),
         "objects": {"workers_0": lambda _: objects(Floats()), "workers_0, __getitems__": lambda _: objects(Together())},
     }
     main("PyTorch DataLoader", torch.__version__, feeds)
