@@ -61,6 +61,7 @@ bench: build
 	$(BIN)/python benches/run.py $(BENCH)
 	test -n "$(BENCH)" || $(BIN)/python benches/s3.py
 	test -n "$(BENCH)" || $(BIN)/python benches/order.py
+	test -n "$(BENCH)" || $(BIN)/python benches/image_ops.py
 	test -n "$(BENCH)" || $(BIN)/python benches/tokenise_pack.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/workers.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/isolation.py --json

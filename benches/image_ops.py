@@ -1,7 +1,7 @@
 """Each image op alone on 224² uint8 and one thread, beside torchvision v2 and albumentations: python benches/image_ops.py [NAME …] [--rounds 25] [--json FILE].
 
 Every side takes 32 photographs in memory and ends with a batch of them: ours writes into one, (channels, rows, columns) of pixels (rows, columns, channels);
-torchvision's tensors have their channels first from the start and are stacked at the end; albumentations' arrays stay (rows, columns, channels) and are stacked. "nothing" is
+torchvision's tensors have their channels first from the start and are stacked at the end; albumentations' arrays stay (rows, columns, channels) and are stacked. "no op" is
 what that costs alone. The sides take turns. A figure is the least wall time of many rounds, or for ops whose cost hangs on what they draw the middle one, in
 microseconds an image; a ratio is theirs over ours: above 1, ours is faster. Ours runs in a thread of its own, whose CPU time the process's clock may count a round too late: hence wall time.
 
@@ -22,6 +22,7 @@ import albumentations
 import cv2
 import numpy as np
 import torch
+import torchvision
 from rich.console import Console
 from rich.progress import track
 from sklearn.datasets import load_sample_images
@@ -31,10 +32,11 @@ from penstock.core.columns.spec import Field
 from penstock.transform import image
 
 ROWS, SIDE = 32, 224
+VERSIONS = {"torchvision": torchvision.__version__.partition("+")[0], "albumentations": albumentations.__version__}
 
 #: By name: ours, torchvision's, and albumentations' where it has the op.
 OPS: dict[str, tuple[Any, Any, Any]] = {
-    "nothing": (image.ToLayout("NCHW"), v2.Identity(), albumentations.NoOp()),
+    "no op": (image.ToLayout("NCHW"), v2.Identity(), albumentations.NoOp()),
     "brightness": (
         image.ColorJitter(brightness=(1.3, 1.3)),
         v2.ColorJitter(brightness=(1.3, 1.3)),
@@ -215,10 +217,26 @@ def figures(name: str, pixels: Any, rounds: int) -> dict[str, float | None]:
             call()
             times[side].append(time.perf_counter() - start)
     best = np.median if name in DRAWN else min
-    return {
-        side: float(1e6 * best(times[side]) / ROWS) if side in times else None
-        for side in ("ours", "torchvision", "albumentations")
-    }
+    return {side: float(1e6 * best(times[side]) / ROWS) if side in times else None for side in ("ours", *VERSIONS)}
+
+
+def markdown(found: dict[str, dict[str, float | None]]) -> str:
+    """The table, and in how many rows ours is at least as fast."""
+    lines = ["| µs an image | ours | torchvision | / ours | albumentations | / ours |", "| --- |" + " ---: |" * 5]
+    ratios: dict[str, list[float]] = {side: [] for side in VERSIONS}
+    for name, of in found.items():
+        cells = [f"{of['ours']:.0f}"]
+        for side in VERSIONS:
+            theirs = of[side]
+            if theirs is not None and of["ours"] is not None:
+                ratios[side].append(theirs / of["ours"])
+            cells += ["", ""] if theirs is None else [f"{theirs:.0f}", f"{ratios[side][-1]:.1f}"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    counts = (
+        f"of {len(some)} that {side} {VERSIONS[side]} has, ours is at least as fast in {sum(one >= 1 for one in some)}"
+        for side, some in ratios.items()
+    )
+    return "\n".join([*lines, "", f"{'; '.join(counts)}."])
 
 
 def main() -> None:
@@ -235,14 +253,7 @@ def main() -> None:
     names = arguments.names or [*OPS, *MIXES]
     console = Console(stderr=True)
     found = {name: figures(name, pixels, arguments.rounds) for name in track(names, "image ops", console=console)}
-    print(f"{'op':20} {'ours':>8} {'torchvision':>16} {'albumentations':>16}")
-    for name, of in found.items():
-        mine = of["ours"] or 0.0
-        others = "".join(
-            f" {'':16}" if one is None else f" {one:9.0f} {one / mine:5.1f}×"
-            for one in (of["torchvision"], of["albumentations"])
-        )
-        print(f"{name:20} {mine:8.0f}{others}".rstrip())
+    print(markdown(found))
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1) + "\n")
 
