@@ -228,9 +228,10 @@ def markdown(found: dict[str, dict[str, float | None]]) -> str:
         cells = [f"{of['ours']:.0f}"]
         for side in VERSIONS:
             theirs = of[side]
-            if theirs is not None and of["ours"] is not None:
-                ratios[side].append(theirs / of["ours"])
-            cells += ["", ""] if theirs is None else [f"{theirs:.0f}", f"{ratios[side][-1]:.1f}"]
+            ratio = (theirs or 0.0) / (of["ours"] or 1.0)
+            cells += ["", ""] if theirs is None else [f"{theirs:.0f}", f"{ratio:.1f}"]
+            if theirs is not None and name != "no op":
+                ratios[side].append(ratio)
         lines.append(f"| {name} | {' | '.join(cells)} |")
     counts = (
         f"of {len(some)} that {side} {VERSIONS[side]} has, ours is at least as fast in {sum(one >= 1 for one in some)}"
