@@ -1,7 +1,7 @@
 //! Rectangles of pixels.
 
 /// A rectangle in pixels; `x` and `y` count from the image's top left corner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rect {
     /// First column.
     pub x: u32,

@@ -37,7 +37,7 @@ mod run_pass;
 pub mod samples;
 mod shuffle_avx2;
 pub mod simd;
-mod split;
+mod straight;
 mod sum;
 #[cfg(test)]
 mod tests;

@@ -9,10 +9,9 @@ use super::emit::Emitter;
 use super::fault::Fault;
 use super::planar::{PlanarJpeg, PlanarResampler};
 use super::recolour::Recolour;
-use super::resample::{Planes, Resampler, Source as Rows, Task, pitch_of};
+use super::resample::{Planes, Resampler, Source as Rows, pitch_of};
 use super::simd::Level;
-use super::split::split_row;
-use super::vectorised::vectorised;
+use super::straight::{Straight, split_row};
 use super::wide::WideResampler;
 use crate::core::geometry::Rect;
 
@@ -28,7 +27,7 @@ pub(super) struct Buffers {
     planes: [Resampler; 3],
     wide: WideResampler,
     split: Vec<u8>,
-    turned: Vec<u8>,
+    straight: Straight,
     planar: PlanarResampler,
     row: Vec<u8>,
     bordered: Vec<u8>,
@@ -76,7 +75,7 @@ impl Buffers {
             planes: [1, 2, 4].map(|planes| Resampler::new(level, Rows::Planes(planes))),
             wide: WideResampler::default(),
             split: Vec::new(),
-            turned: Vec::new(),
+            straight: Straight::new(level),
             planar: PlanarResampler::new(level),
             row: Vec::new(),
             bordered: Vec::new(),
@@ -96,7 +95,7 @@ impl Buffers {
             planes: by_plane,
             wide,
             split,
-            turned,
+            straight,
             planar,
             row,
             bordered,
@@ -132,9 +131,8 @@ impl Buffers {
                 return complete(wide.is_complete());
             }
             From::Canvas(canvas) if is_straight => {
-                let mut straight = Straight { level: *level, task: &task, next: 0, turned };
-                rows_in(canvas, within(task.window, pass.crop))
-                    .for_each(|planes| straight.push(planes, mode.bytes(), &mut emit));
+                let region = within(straight.start(&task, mode.bytes()), pass.crop);
+                rows_in(canvas, region).for_each(|planes| straight.push_row(planes, &mut emit));
                 return Ok(());
             }
             From::Canvas(canvas) => {
@@ -155,26 +153,12 @@ impl Buffers {
             return complete(wide.is_complete());
         }
         if is_straight {
-            let (region, planes) = (within(task.window, pass.crop), mode.bytes());
-            let (width, pitch) = (region.width as usize, pitch_of(region.width as usize));
-            let mut straight = Straight { level: *level, task: &task, next: 0, turned };
-            split.resize(planes * pitch, 0);
+            let region = within(straight.start(&task, mode.bytes()), pass.crop);
             match jpeg {
-                Some(jpeg) => jpeg.colours(decoders, region, &mut |rows| {
-                    split
-                        .chunks_exact_mut(pitch)
-                        .zip(rows)
-                        .for_each(|(to, row)| to[..width].copy_from_slice(&row[..width]));
-                    straight.push(Planes { bytes: split, pitch, width }, planes, &mut emit);
-                })?,
-                None => source(decoders, row, region, &mut |_, rows| {
-                    for row in rows.chunks_exact(planes * width) {
-                        split_row(*level, row, planes, split);
-                        straight.push(Planes { bytes: split, pitch, width }, planes, &mut emit);
-                    }
-                })?,
+                Some(jpeg) => jpeg.colours(decoders, region, &mut |rows| straight.push_planes(&rows, &mut emit))?,
+                None => source(decoders, row, region, &mut |_, rows| straight.push(rows, &mut emit))?,
             }
-            return complete(straight.next == region.height);
+            return complete(straight.is_complete());
         }
         let resampler = match mode.bytes() {
             3 if jpeg.is_some() => colours,
@@ -212,32 +196,6 @@ fn joined<'a>(planes: Planes<'_>, joined: &'a mut Vec<u8>) -> &'a [u8] {
     joined.clear();
     joined.extend(planes.plane(0).iter().zip(planes.plane(1)).flat_map(|(&first, &second)| [first, second]));
     joined
-}
-
-/// Takes the rows of a task that resizes nothing, one after another, and hands them over.
-struct Straight<'a> {
-    level: Level,
-    task: &'a Task,
-    next: u32,
-    turned: &'a mut Vec<u8>,
-}
-
-impl Straight<'_> {
-    fn push(&mut self, planes: Planes<'_>, count: usize, emit: &mut dyn FnMut(u32, Planes<'_>)) {
-        let (index, (is_mirrored, is_upside_down)) = (self.next, self.task.reversed);
-        self.next += 1;
-        let index = if is_upside_down { self.task.window.height - 1 - index } else { index };
-        if !is_mirrored {
-            return emit(index, planes);
-        }
-        let (width, pitch) = (planes.width, pitch_of(planes.width));
-        self.turned.resize(count * pitch, 0);
-        for (plane, turned) in self.turned.chunks_exact_mut(pitch).enumerate() {
-            let (from, to) = (planes.plane(plane), &mut turned[..width]);
-            vectorised!(self.level, to.iter_mut().zip(from.iter().rev()).for_each(|(to, &from)| *to = from));
-        }
-        emit(index, Planes { bytes: self.turned, pitch, width });
-    }
 }
 
 fn within(region: Rect, crop: Rect) -> Rect {
