@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "BoxColumn",
     "EpochOrder",
     "Epochs",
     "ExampleParser",
@@ -52,6 +53,8 @@ __all__ = [
     "list_elements",
     "lost_memory",
     "mix",
+    "moved_boxes",
+    "moved_points",
     "npy_header",
     "pack_best_fit",
     "pack_columns",
@@ -67,6 +70,7 @@ __all__ = [
     "recordio_payloads",
     "row_keys",
     "run_image_views",
+    "run_masks",
     "sources_of",
     "split_fields",
     "stat_files",
@@ -520,6 +524,15 @@ class ImageProgram:
     ) -> npt.NDArray[np.uint32]:
         """Height and width, image after image, where each of the ops at `places` (ascending) meets it; 0 for bytes that are no image."""
 
+    def sizes_at_start(
+        self,
+        buffers: list[npt.NDArray[np.uint8]],
+        which: npt.NDArray[np.int64],
+        offset: npt.NDArray[np.int64],
+        length: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.uint32]:
+        """Height and width, image after image, where the ops begin; 0 for bytes that are no image."""
+
     def drawn(
         self,
         buffers: list[npt.NDArray[np.uint8]],
@@ -528,11 +541,12 @@ class ImageProgram:
         length: npt.NDArray[np.int64],
         samples: npt.NDArray[np.int64],
         key: int,
+        boxes: BoxColumn | None = None,
     ) -> list[tuple[int, str, int, float]]:
         """What the ops draw: an op's number, what the number stands for, the row, and the number; nothing for bytes that are no image."""
 
     def drawn_from(
-        self, height: int, width: int, samples: npt.NDArray[np.int64], key: int
+        self, height: int, width: int, samples: npt.NDArray[np.int64], key: int, boxes: BoxColumn | None = None
     ) -> list[tuple[int, str, int, float]]:
         """The same for pixels of this height and width."""
 
@@ -552,6 +566,7 @@ class ImageProgram:
         entry_points: tuple[_Ids, _Ids, npt.NDArray[np.uint32], _Bytes] | None = None,
         every_row: bool = False,
         is_watching: bool = False,
+        boxes: BoxColumn | None = None,
     ) -> tuple[tuple[int, int, int, int], tuple[int, str] | None]:
         """Decode and transform encoded images into `out`, one after the other; returns images by decoder, and with `is_watching` the first row that
         lost something as RGB, and what: "grey16", "colour16", "palette" or "alpha".
@@ -566,6 +581,7 @@ class ImageProgram:
         key: int,
         out: npt.NDArray[np.uint8],
         threads: int,
+        boxes: BoxColumn | None = None,
     ) -> None:
         """Like `run`, for pixels of shape (rows, height, width, bytes of a pixel)."""
 
@@ -581,8 +597,53 @@ def run_image_views(
     threads: int,
     every_row: bool,
     is_watching: bool,
+    boxes: list[BoxColumn | None],
 ) -> tuple[tuple[int, int, int, int], tuple[int, str] | None]:
-    """Like `ImageProgram.run`, for several programs on the same images, each with its key and output: an image is decoded once, whole, as the first program says."""
+    """Like `ImageProgram.run`, for several programs on the same images, each with its key, output and boxes: an image is decoded once, whole, as the first program says."""
+
+@final
+class BoxColumn:
+    """The boxes of a batch's images: four numbers each, those of row i from edges[i] to edges[i + 1].
+
+    format: "XYXY", "XYWH" or "CXCYWH". precision: "whole", "single" or "double".
+    """
+
+    def __new__(cls, numbers: npt.NDArray[np.float64], edges: _Ids, format: str, precision: str) -> BoxColumn: ...
+
+#: What is done to images: their program, (height, width) of each where that begins (0: no image), their ids, the key, and the boxes that it asks for.
+_Images: TypeAlias = tuple[ImageProgram, npt.NDArray[np.uint32], _Ids, int, BoxColumn | None]
+
+def moved_boxes(
+    images: _Images, boxes: BoxColumn, steps: list[tuple[str, float, float]], threads: int
+) -> tuple[npt.NDArray[np.float64], _Ids, _Ids]:
+    """What becomes of boxes: the numbers of those that are left, how many each row has, and which of all these are.
+
+    steps: ("clamp", 0, 0), ("sanitize", min_size, min_area), or (a format, 0, 0), behind what is done to the images.
+    """
+
+def moved_points(
+    images: _Images, numbers: npt.NDArray[np.float64], edges: _Ids, precision: str, threads: int
+) -> npt.NDArray[np.float64]:
+    """What becomes of points: column and row of each."""
+
+def run_masks(
+    images: _Images,
+    program: ImageProgram,
+    rows: _Ids,
+    buffers: list[npt.NDArray[np.uint8]],
+    which: _Ids,
+    offset: _Ids,
+    length: _Ids,
+    pixels: npt.NDArray[np.uint32] | None,
+    fill: float,
+    out: npt.NDArray[np.uint8],
+    threads: int,
+    every_row: bool,
+) -> None:
+    """Does to masks, of the images' rows `rows`, what is done to these, then what `program` does. pixels: (height, width) of each; None: they are encoded.
+
+    Raises RowError as `ImageProgram.run`; rows are those of the images.
+    """
 
 def image_info(data: bytes, apply_exif: bool = False) -> tuple[int, int, str]:
     """The (width, height, format) in an image's header. Raises ValueError."""

@@ -42,6 +42,7 @@ class Op:
 
     family: its row in `FAMILIES`. is_random: whether it draws. drawn_by: the fields that decide what. draws_apart: whether a chain that begins with it
     draws for itself, whatever `transform(draws=…)` says. on_pixels: whether it works on images; moves_pixels: whether a mask must then follow. on_batch: whether it works on whole batches, `batch(…).transform(op)`, and not on one column.
+    goes_along: whether a chain that begins with it goes where the chain of another column does, so that transforms one after another are not joined.
     """
 
     family: ClassVar[str]
@@ -51,13 +52,18 @@ class Op:
     on_pixels: ClassVar[bool] = False
     moves_pixels: ClassVar[bool] = False
     on_batch: ClassVar[bool] = False
+    goes_along: ClassVar[bool] = False
 
     def needs(self, name: str) -> tuple[str, ...]:
         """The columns that it works on, at the beginning of the chain of column `name`."""
         return (name,)
 
+    def together(self, name: str) -> tuple[str, ...]:
+        """The columns that are made together with `name`, at the beginning of whose chain it stands: who wants one of them gets all."""
+        return (name,)
+
     def beside(self, name: str, chains: Chains) -> None:
-        """PlanError where the chains of its transform are not what it needs, at the beginning of the chain of column `name`."""
+        """PlanError where the chains of its transform are not what it needs, in the chain of column `name`."""
 
     def output(self, name: str, given: Spec) -> Spec:
         """The columns that it makes of these, as far as that is known without looking at data. PlanError for what it cannot work on."""

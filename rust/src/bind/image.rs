@@ -7,11 +7,13 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict};
 
+use super::boxes::{BoxColumn, boxes_of};
 use super::entry_points::{Columns, Index};
 use super::watched::watched;
 use super::{Bytes, Ids, kernel_pool};
 use crate::core::gather;
 use crate::image::batch::{self, How, RowFault};
+use crate::image::boxes;
 use crate::image::decode::Counts;
 use crate::image::emit::{Format, Layout};
 use crate::image::fault::Fault;
@@ -196,8 +198,27 @@ impl ImageProgram {
         Ok(PyArray1::from_vec(py, sizes))
     }
 
+    /// Height and width, image after image, where the operations begin; 0 for bytes that are no image.
+    fn sizes_at_start<'py>(
+        &self,
+        py: Python<'py>,
+        buffers: Vec<Bytes<'_>>,
+        which: Ids<'_>,
+        offset: Ids<'_>,
+        length: Ids<'_>,
+    ) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        let rows = which.as_slice()?.len();
+        let (buffers, which, offset, length) = spans(&buffers, [&which, &offset, &length], rows)?;
+        let size = |row: usize| self.size_at_start(gather::span(&buffers, which[row], offset[row], length[row]));
+        let sizes = py.detach(|| {
+            (0..rows).map(|row| size(row).unwrap_or_default()).flat_map(|(width, height)| [height, width]).collect()
+        });
+        Ok(PyArray1::from_vec(py, sizes))
+    }
+
     /// What the operations draw: an op's number, what the number stands for, the row, and the number; nothing of bytes that are no image.
     #[expect(clippy::too_many_arguments, reason = "the columns of a span, each an array")]
+    #[pyo3(signature = (buffers, which, offset, length, samples, key, boxes=None))]
     fn drawn(
         &self,
         py: Python<'_>,
@@ -207,14 +228,17 @@ impl ImageProgram {
         length: Ids<'_>,
         samples: Ids<'_>,
         key: u64,
+        boxes: Option<Py<BoxColumn>>,
     ) -> PyResult<Vec<(u64, &'static str, usize, f64)>> {
         let samples = samples.as_slice()?;
+        let boxes = boxes_of(boxes.as_ref(), samples.len())?;
         let (buffers, which, offset, length) = spans(&buffers, [&which, &offset, &length], samples.len())?;
         let size = |row: usize| self.size_at_start(gather::span(&buffers, which[row], offset[row], length[row]));
-        Ok(py.detach(|| self.drawn_of(samples, key, size)))
+        Ok(py.detach(|| self.drawn_of(samples, key, boxes, size)))
     }
 
     /// The same for pixels of the given height and width.
+    #[pyo3(signature = (height, width, samples, key, boxes=None))]
     fn drawn_from(
         &self,
         py: Python<'_>,
@@ -222,9 +246,11 @@ impl ImageProgram {
         width: u32,
         samples: Ids<'_>,
         key: u64,
+        boxes: Option<Py<BoxColumn>>,
     ) -> PyResult<Vec<(u64, &'static str, usize, f64)>> {
         let samples = samples.as_slice()?;
-        Ok(py.detach(|| self.drawn_of(samples, key, |_| Some((width, height)))))
+        let boxes = boxes_of(boxes.as_ref(), samples.len())?;
+        Ok(py.detach(|| self.drawn_of(samples, key, boxes, |_| Some((width, height)))))
     }
 
     /// The same for pixels of the given height and width.
@@ -234,7 +260,7 @@ impl ImageProgram {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the columns of a span, each an array")]
-    #[pyo3(signature = (buffers, which, offset, length, samples, key, out, threads, entry_points=None, every_row=false, is_watching=false))]
+    #[pyo3(signature = (buffers, which, offset, length, samples, key, out, threads, entry_points=None, every_row=false, is_watching=false, boxes=None))]
     fn run(
         &self,
         py: Python<'_>,
@@ -249,11 +275,13 @@ impl ImageProgram {
         entry_points: Option<Columns<'_>>,
         every_row: bool,
         is_watching: bool,
+        boxes: Option<Py<BoxColumn>>,
     ) -> PyResult<(Counts, Option<(usize, &'static str)>)> {
         let (samples, out) = (samples.as_slice()?, out.as_slice_mut()?);
         let rows = samples.len();
         let (buffers, which, offset, length) = spans(&buffers, [&which, &offset, &length], rows)?;
         self.check_out(rows, out.len())?;
+        let boxes = boxes_of(boxes.as_ref(), rows)?;
         let index = entry_points.as_ref().map(Index::new).transpose()?;
         let image = |row: usize| {
             let data = gather::span(&buffers, which[row], offset[row], length[row]).ok_or_else(|| {
@@ -264,11 +292,13 @@ impl ImageProgram {
         };
         let pool = kernel_pool(threads)?;
         let how = How { every_row, is_watching };
-        let run = |stopped: &_| batch::run(&self.0, image, samples, key, out, &pool, how, stopped);
+        let run = |stopped: &_| batch::run(&self.0, boxes, image, samples, key, out, &pool, how, stopped);
         let done = watched(py, &pool, run)?.map_err(|faults| row_error(py, &faults, every_row))?;
         Ok((done.counts, done.loss.map(|(row, loss)| (row, loss.name()))))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what is read, what is written and how, each of another kind")]
+    #[pyo3(signature = (pixels, samples, key, out, threads, boxes=None))]
     fn run_dense(
         &self,
         py: Python<'_>,
@@ -277,6 +307,7 @@ impl ImageProgram {
         key: u64,
         mut out: PyReadwriteArray1<'_, u8>,
         threads: usize,
+        boxes: Option<Py<BoxColumn>>,
     ) -> PyResult<()> {
         let (shape, samples, out) = (pixels.as_array().shape().to_vec(), samples.as_slice()?, out.as_slice_mut()?);
         let bytes = pixels.as_slice()?;
@@ -290,10 +321,11 @@ impl ImageProgram {
             return Err(PyValueError::new_err("pixels and samples differ in length, or the images are empty"));
         }
         self.check_out(samples.len(), out.len())?;
+        let boxes = boxes_of(boxes.as_ref(), samples.len())?;
         let row_bytes = shape[1] * shape[2] * shape[3];
         let image = |row: usize| Ok(Image::Pixels { bytes: &bytes[row * row_bytes..(row + 1) * row_bytes], size });
         let pool = kernel_pool(threads)?;
-        let run = |stopped: &_| batch::run(&self.0, image, samples, key, out, &pool, How::default(), stopped);
+        let run = |stopped: &_| batch::run(&self.0, boxes, image, samples, key, out, &pool, How::default(), stopped);
         let done = watched(py, &pool, run)?;
         done.map(drop).map_err(|faults| row_error(py, &faults, false))
     }
@@ -309,10 +341,12 @@ impl ImageProgram {
         &self,
         samples: &[i64],
         key: u64,
+        boxes: Option<&boxes::BoxColumn>,
         size: impl Fn(usize) -> Option<(u32, u32)>,
     ) -> Vec<(u64, &'static str, usize, f64)> {
         let of_row = |row: usize| {
-            let drawn = size(row).map(|size| self.0.drawn(size, key, samples[row])).unwrap_or_default();
+            let program = batch::with_boxes(&self.0, boxes, row);
+            let drawn = size(row).map(|size| program.drawn(size, key, samples[row])).unwrap_or_default();
             drawn.into_iter().map(move |drawn| (drawn.number, drawn.name, row, drawn.value))
         };
         (0..samples.len()).flat_map(of_row).collect()

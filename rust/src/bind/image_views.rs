@@ -3,6 +3,7 @@
 use numpy::PyReadwriteArray1;
 use pyo3::prelude::*;
 
+use super::boxes::{BoxColumn, boxes_of};
 use super::image::{ImageProgram, row_error, spans};
 use super::watched::watched;
 use super::{Bytes, Ids, kernel_pool, misuse};
@@ -26,17 +27,18 @@ fn run_image_views(
     threads: usize,
     every_row: bool,
     is_watching: bool,
+    boxes: Vec<Option<Py<BoxColumn>>>,
 ) -> PyResult<(Counts, Option<(usize, &'static str)>)> {
     let samples = samples.as_slice()?;
     let (buffers, which, offset, length) = spans(&buffers, [&which, &offset, &length], samples.len())?;
-    if programs.is_empty() || keys.len() != programs.len() || outs.len() != programs.len() {
-        return Err(misuse("as many keys and outputs as programs, and at least one, are needed"));
+    if programs.is_empty() || [keys.len(), outs.len(), boxes.len()] != [programs.len(); 3] {
+        return Err(misuse("as many keys, outputs and boxes as programs, and at least one, are needed"));
     }
     let mut views = Vec::with_capacity(programs.len());
-    for ((program, &key), out) in programs.iter().zip(&keys).zip(&mut outs) {
+    for (((program, &key), out), boxes) in programs.iter().zip(&keys).zip(&mut outs).zip(&boxes) {
         let (program, out) = (program.get(), out.as_slice_mut()?);
         program.check_out(samples.len(), out.len())?;
-        views.push((&program.0, key, out));
+        views.push((&program.0, boxes_of(boxes.as_ref(), samples.len())?, key, out));
     }
     let image = |row: usize| {
         gather::span(&buffers, which[row], offset[row], length[row])

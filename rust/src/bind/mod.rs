@@ -5,6 +5,8 @@ use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+mod along;
+mod boxes;
 mod by_source;
 mod columns;
 mod crc32c;
@@ -107,6 +109,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     http::register(module)?;
     image::register(module)?;
     image_views::register(module)?;
+    along::register(module)?;
+    boxes::register(module)?;
     lmdb::register(module)?;
     json::register(module)?;
     extents::register(module)?;

@@ -1,5 +1,6 @@
 //! All rows of a batch at once, each straight into its part of the output.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
+use super::boxes::BoxColumn;
 use super::contents::Loss;
 use super::decode::Counts;
 use super::emit::Format;
@@ -49,7 +51,7 @@ thread_local! {
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
-/// Runs `program` over `samples.len()` images, in parallel, into `out`, one image of the format after the other. Once `stopped` is set, it begins
+/// Runs `program` over `samples.len()` images, with their boxes if it asks for these, in parallel, into `out`, one image of the format after the other. Once `stopped` is set, it begins
 /// no more of them, leaves long ones behind, and what it returns means nothing.
 ///
 /// # Errors
@@ -61,6 +63,7 @@ thread_local! {
 #[expect(clippy::too_many_arguments, reason = "what is read, what is written and how, each of another kind")]
 pub fn run<'a>(
     program: &Program,
+    boxes: Option<&BoxColumn>,
     image: impl Fn(usize) -> Result<Image<'a>, Fault> + Sync,
     samples: &[i64],
     key: u64,
@@ -74,12 +77,12 @@ pub fn run<'a>(
     let past_caches = out.len() >= PAST_CACHES;
     let one = |worker: &mut Worker, row: usize, out: &mut [u8]| {
         worker.set_format(program.format, past_caches);
-        program.run(worker, image(row)?, key, samples[row], out)
+        with_boxes(program, boxes, row).run(worker, image(row)?, key, samples[row], out)
     };
     each(out.par_chunks_exact_mut(size.max(1)), one, program.format, pool, how, stopped)
 }
 
-/// Runs each of `views` on the pixels of every image, which is decoded once: see [`run`]. A view is a program, the key by which it draws, and its output.
+/// Runs each of `views` on the pixels of every image, which is decoded once: see [`run`]. A view is a program, the boxes that it asks for, the key by which it draws, and its output.
 ///
 /// # Errors
 /// As those of [`run`].
@@ -87,7 +90,7 @@ pub fn run<'a>(
 /// # Panics
 /// If an output does not hold exactly one image a sample, or there is no view.
 pub fn run_views<'a>(
-    views: &mut [(&Program, u64, &mut [u8])],
+    views: &mut [(&Program, Option<&BoxColumn>, u64, &mut [u8])],
     image: impl Fn(usize) -> Result<&'a [u8], Fault> + Sync,
     samples: &[i64],
     pool: &ThreadPool,
@@ -96,17 +99,17 @@ pub fn run_views<'a>(
 ) -> Result<Done, Vec<RowFault>> {
     let mut outs: Vec<Vec<&mut [u8]>> = samples.iter().map(|_| Vec::with_capacity(views.len())).collect();
     let mut programs = Vec::with_capacity(views.len());
-    for (program, key, out) in views.iter_mut() {
+    for (program, boxes, key, out) in views.iter_mut() {
         let size = program.format.bytes();
         assert_eq!(out.len(), size * samples.len(), "an output does not hold one image a sample");
-        programs.push((*program, *key, out.len() >= PAST_CACHES));
+        programs.push((*program, *boxes, *key, out.len() >= PAST_CACHES));
         outs.iter_mut().zip(out.chunks_exact_mut(size.max(1))).for_each(|(outs, out)| outs.push(out));
     }
     let one = |worker: &mut Worker, row: usize, outs: Vec<&mut [u8]>| {
         let decoded = programs[0].0.decode(worker, image(row)?)?;
-        let made = programs.iter().zip(outs).try_for_each(|(&(program, key, past_caches), out)| {
+        let made = programs.iter().zip(outs).try_for_each(|(&(program, boxes, key, past_caches), out)| {
             worker.set_format(program.format, past_caches);
-            let made = program.run(worker, decoded.image(), key, samples[row], out);
+            let made = with_boxes(program, boxes, row).run(worker, decoded.image(), key, samples[row], out);
             worker.finish();
             made
         });
@@ -116,8 +119,14 @@ pub fn run_views<'a>(
     each(outs.into_par_iter(), one, programs[0].0.format, pool, how, stopped)
 }
 
+/// A program as it runs on a row: with the boxes of that, if there are any.
+#[must_use]
+pub fn with_boxes<'a>(program: &'a Program, boxes: Option<&BoxColumn>, row: usize) -> Cow<'a, Program> {
+    boxes.map_or(Cow::Borrowed(program), |boxes| Cow::Owned(program.beside(boxes.row(row))))
+}
+
 /// Calls `one` for every row with what it writes to, and with its thread's worker.
-fn each<T: Send>(
+pub(super) fn each<T: Send>(
     outs: impl IndexedParallelIterator<Item = T>,
     one: impl Fn(&mut Worker, usize, T) -> Result<(), Fault> + Sync,
     format: Format,

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use super::boxes::Boxes;
 use super::canvas::Canvas;
 use super::fault::Fault;
 use super::filter::{Filter, Scaling};
@@ -94,6 +95,7 @@ pub struct Chain {
     number: u64,
     drawn: Option<Vec<Drawn>>,
     moves: Option<Vec<Moved>>,
+    boxes: Option<Boxes>,
     fault: Option<Fault>,
     passes: Vec<Pass>,
     patches: Vec<Patch>,
@@ -119,6 +121,7 @@ impl Chain {
             number: 0,
             drawn: None,
             moves: None,
+            boxes: None,
             fault: None,
             passes: Vec::new(),
             patches: Vec::new(),
@@ -161,10 +164,29 @@ impl Chain {
         self.moves.take().unwrap_or_default()
     }
 
+    /// Boxes that lie on the image as it is now, and are moved with its pixels from now on.
+    pub fn put_boxes(&mut self, boxes: Boxes) {
+        self.boxes = Some(boxes);
+    }
+
+    /// Those boxes, as they are now.
+    #[must_use]
+    pub const fn boxes(&self) -> Option<&Boxes> {
+        self.boxes.as_ref()
+    }
+
+    /// The same, to be changed, or taken.
+    pub const fn boxes_mut(&mut self) -> &mut Option<Boxes> {
+        &mut self.boxes
+    }
+
     fn moved(&mut self, by: Move, after: (u32, u32)) {
-        let (number, before) = (self.number, self.size());
+        let moved = Moved { number: self.number, before: self.size(), after, by };
         if let Some(moves) = &mut self.moves {
-            moves.push(Moved { number, before, after, by });
+            moves.push(moved);
+        }
+        if let Some(Err(fault)) = self.boxes.as_mut().map(|boxes| boxes.follow(&moved)) {
+            self.fail(|_| fault);
         }
     }
 
@@ -209,6 +231,12 @@ impl Chain {
     pub fn flip_vertical(&mut self) {
         self.moved(Move::FlipVertical, self.size());
         self.flip.1 = !self.flip.1;
+    }
+
+    /// Turns it by 180 degrees.
+    pub fn half_turn(&mut self) {
+        self.moved(Move::HalfTurn, self.size());
+        self.flip = (!self.flip.0, !self.flip.1);
     }
 
     /// Changes the colours of all pixels.
@@ -366,7 +394,8 @@ impl Chain {
         let (number, passes) = (self.number, std::mem::take(&mut self.passes));
         let patches = std::mem::take(&mut self.patches);
         let (drawn, moves, fault) = (self.drawn.take(), self.moves.take(), self.fault.take());
-        *self = Self { number, drawn, moves, fault, passes, patches, ..Self::new(size, self.row) };
+        let boxes = self.boxes.take();
+        *self = Self { number, drawn, moves, boxes, fault, passes, patches, ..Self::new(size, self.row) };
     }
 }
 

@@ -1,7 +1,9 @@
 //! Images: decoded, cropped, resized, flipped, normalised and stored in one pass over each.
 
 pub mod affine;
+pub mod along;
 pub mod batch;
+pub mod boxes;
 pub mod canvas;
 pub mod chain;
 pub mod contents;
@@ -26,6 +28,7 @@ mod passes;
 pub mod patch;
 pub mod perspective;
 pub mod pixels;
+pub mod placing;
 pub mod planar;
 mod plane_avx2;
 mod plane_wide_avx2;

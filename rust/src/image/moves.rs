@@ -63,6 +63,8 @@ pub enum Move {
     FlipHorizontal,
     /// Top and bottom.
     FlipVertical,
+    /// By 180 degrees: both, but for points, which a rotation moves by all of a side.
+    HalfTurn,
     /// Columns became rows.
     QuarterTurn {
         /// Or anticlockwise.
@@ -87,4 +89,13 @@ pub struct Moved {
     pub after: (u32, u32),
     /// What was done.
     pub by: Move,
+}
+
+impl Moved {
+    /// Times as wide and high, as torchvision multiplies boxes and points by them.
+    #[must_use]
+    pub fn ratios(&self) -> [f64; 2] {
+        [(self.after.0, self.before.0), (self.after.1, self.before.1)]
+            .map(|(after, before)| f64::from((f64::from(after) / f64::from(before)) as f32))
+    }
 }

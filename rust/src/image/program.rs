@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::boxes::Boxes;
 use super::canvas::Canvas;
-use super::chain::{Chain, Drawn, Pass, Row};
+use super::chain::{Chain, Drawn, Op, Pass, Row};
 use super::contents::{self, Loss};
 use super::decode::{Counts, Decoders, Sink, convert_rows};
 use super::emit::{Emitter, Format};
@@ -15,6 +16,7 @@ use super::limits::{KEEP_BYTES, Limits};
 use super::mode::Mode;
 use super::moves::Moved;
 use super::ops::Ops;
+use super::ops::iou_crop::Beside;
 use super::planar::PlanarJpeg;
 use super::run_pass::{Buffers, From, Source, To};
 use super::simd::Level;
@@ -134,6 +136,19 @@ impl Worker {
 }
 
 impl Program {
+    /// The same behind an op, which draws nothing.
+    #[must_use]
+    pub fn behind(&self, op: Arc<dyn Op>) -> Self {
+        let ops = std::iter::once((u64::MAX, op)).chain(self.ops.iter().cloned()).collect();
+        Self { ops, ..self.clone() }
+    }
+
+    /// The same with boxes beside the image.
+    #[must_use]
+    pub fn beside(&self, boxes: Boxes) -> Self {
+        self.behind(Arc::new(Beside(boxes)))
+    }
+
     /// The passes over an image of the given width and height, and the size of their result.
     ///
     /// # Errors
@@ -156,7 +171,9 @@ impl Program {
         Chain::new(size, Row { key, sample, mode: self.mode })
     }
 
-    fn applied(&self, size: (u32, u32), key: u64, sample: i64) -> Chain {
+    /// The chain of an image of the given width and height, behind all operations.
+    #[must_use]
+    pub fn applied(&self, size: (u32, u32), key: u64, sample: i64) -> Chain {
         let mut chain = self.chain(size, key, sample);
         self.ops.iter().for_each(|(number, op)| chain.apply(*number, &**op));
         chain

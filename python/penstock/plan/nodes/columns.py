@@ -112,9 +112,9 @@ class Transform(Verb):
     def _check_ops(self) -> None:
         chains = dict(self.ops)
         for name, ops in self.ops:
-            if ops and hasattr(ops[0], "beside"):
-                ops[0].beside(name, chains)
             for op in ops:
+                if hasattr(op, "beside"):
+                    op.beside(name, chains)
                 if getattr(op, "on_batch", False):
                     raise PlanError(
                         f"transform: {op} works on whole batches, not on {quoted(name)} alone; write batch(…).transform({type(op).__name__}(…))"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.plan.nodes import Cache, Node, Transform
+from penstock.plan.rules.between import goes_along
 
 
 def across_cache(node: Transform) -> tuple[Transform | None, bool]:
@@ -13,7 +14,9 @@ def across_cache(node: Transform) -> tuple[Transform | None, bool]:
         batches, caches = batches + below.is_batch, caches + is_cache
         others += not is_cache and not below.is_batch
         (below,) = below.below
-    return (below, not others and batches < 2) if isinstance(below, Transform) and caches else (None, False)
+    if not isinstance(below, Transform) or not caches:
+        return None, False
+    return below, not others and batches < 2 and not goes_along(below) and not goes_along(node)
 
 
 def ops_before(node: Transform) -> tuple[Transform, dict[str, int]] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.plan.nodes import Node, Select
+from penstock.plan.nodes import Node, Select, Transform
 from penstock.plan.tree import with_inputs
 
 
@@ -22,3 +22,8 @@ def on_top(between: list[Node], node: Node) -> Node:
     for one in reversed(between):
         node = with_inputs(one, [node])
     return node
+
+
+def goes_along(node: Transform) -> bool:
+    """Whether a chain goes along with that of another column: with what this transform does to it, and no other one."""
+    return any(getattr(op, "goes_along", False) for _, ops in node.ops for op in ops[:1])

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.plan.nodes import Node, Select, Transform
-from penstock.plan.rules.between import below_order, on_top
+from penstock.plan.rules.between import below_order, goes_along, on_top
 
 
 def join_transforms(node: Node) -> Node | None:
@@ -15,6 +15,8 @@ def join_transforms(node: Node) -> Node | None:
         return None
     between, below = below_order(node.input, [name for name, _ in node.ops])
     if not isinstance(below, Transform) or not all(one.is_batch or isinstance(one, Select) for one in between):
+        return None
+    if goes_along(below) or goes_along(node):
         return None
     return on_top(between, _joined(below, node))
 

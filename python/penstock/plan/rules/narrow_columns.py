@@ -81,7 +81,7 @@ def _select(node: Select, needed: Names) -> Node:
 
 
 def _transform(node: Transform, needed: Names) -> Node:
-    inputs = needed_by(node)
+    inputs, needed = needed_by(node), _together(node, needed)
     with_others = {*needed, *(column for column, names in inputs.items() if {*names} & {*needed})}
     used = [(chain, draws) for chain, draws in zip(node.ops, node.draws, strict=True) if chain[0] in with_others]
     made = {name for name, _ in node.ops}
@@ -93,6 +93,19 @@ def _transform(node: Transform, needed: Names) -> Node:
         return _on(node, [below])
     ops, draws = zip(*used, strict=True)
     return replace(node, input=below, ops=ops, draws=draws)
+
+
+def _together(node: Transform, needed: Names) -> Names:
+    """With the columns that are made together with one of these, or with one that these need."""
+    found = dict.fromkeys(needed)
+    while True:
+        before, inputs = len(found), {column for column, names in needed_by(node).items() if {*names} & {*found}}
+        for name, ops in node.ops:
+            together = ops[0].together(name) if ops and hasattr(ops[0], "together") else (name,)
+            if {*together} & {*found, *inputs} and len(together) > 1:
+                found.update(dict.fromkeys(together))
+        if len(found) == before:
+            return tuple(found)
 
 
 def _filter(node: FilterFunction, needed: Names) -> Node:

@@ -1,10 +1,18 @@
 """Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
 
-`op` says what an op is; `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `jitter`, `quality`, `erasing`, `policies`, `nested`, `numbers`, `view` and `mixes` have them; `mix_kernel` runs those; `kernel` fuses a chain
+`op` says what an op is; `along` and `boxes` what lies along with an image, `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `jitter`, `quality`, `erasing`, `policies`, `nested`, `numbers`, `view` and `mixes` have them; `mix_kernel` runs those, `along_kernel` what lies along; `kernel` fuses a chain
 of them into one native call, `device` says what of one a GPU can do, and
 `family` is the door for the engine.
 """
 
+from penstock.transform.image.along import KeyPoints, Mask
+from penstock.transform.image.boxes import (
+    Boxes,
+    ClampBoundingBoxes,
+    ConvertBoundingBoxFormat,
+    RandomIoUCrop,
+    SanitizeBoundingBoxes,
+)
 from penstock.transform.image.colour import (
     Grayscale,
     RandomAutocontrast,
@@ -41,9 +49,12 @@ __all__ = [
     "JPEG",
     "AugMix",
     "AutoAugment",
+    "Boxes",
     "CenterCrop",
+    "ClampBoundingBoxes",
     "ColorJitter",
     "Compose",
+    "ConvertBoundingBoxFormat",
     "CutMix",
     "Decode",
     "ElasticTransform",
@@ -53,7 +64,9 @@ __all__ = [
     "Grayscale",
     "ImageKernel",
     "ImageOp",
+    "KeyPoints",
     "Letterbox",
+    "Mask",
     "MixUp",
     "Normalize",
     "Pad",
@@ -70,6 +83,7 @@ __all__ = [
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
@@ -82,6 +96,7 @@ __all__ = [
     "RandomVerticalFlip",
     "RandomZoomOut",
     "Resize",
+    "SanitizeBoundingBoxes",
     "ScaleJitter",
     "Statistics",
     "TimmAugment",

@@ -18,6 +18,7 @@ from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.source.jpeg_index import Growing, entry_points_of, index_path, load
 from penstock.transform.family import Chains, DeviceKernel, Drawing, Family, Kernel, Site, Workspace, one_column
+from penstock.transform.image.along_kernel import AlongKernel
 from penstock.transform.image.decode import Decode, loss_in_words
 from penstock.transform.image.device import DeviceSplit, split
 from penstock.transform.image.kernel import (
@@ -47,19 +48,24 @@ class ImageFamily(Family):
     def compile(self, chains: Chains, site: Site) -> Kernel:
         """See `Family`."""
         on_batch = chains.get("", ())
-        return MixKernel(on_batch[0], site) if on_batch else ImageColumns(chains, site)
+        if on_batch:
+            return MixKernel(on_batch[0], site)
+        images, along = _parted(chains)
+        made = ImageColumns(images, site)
+        return AlongKernel(made, along, site) if along else made
 
     def indices(self, chains: Chains, site: Site) -> frozenset[str]:
         """See `Family`."""
-        found = set[str]()
-        for name, (column, ops, _) in _flat(chains, site).items():
+        images, along = _parted(chains)
+        found = {name for name, ops in along.items() if getattr(ops[0], "mode", "") == "P"}
+        for name, (column, ops, _) in _flat(images, site).items():
             if gives_indices(ops, from_indices=column in site.indices):
                 found.add(name)
         return frozenset(found)
 
     def device_ends(self, chains: Chains, site: Site, columns: frozenset[str]) -> Mapping[str, DeviceKernel]:
         """See `Family`."""
-        return _ends(_flat(chains, site), site, columns)
+        return {} if _parted(chains)[1] else _ends(_flat(chains, site), site, columns)
 
     def layout(self, ops: Sequence[Any]) -> str:
         """See `Family`: "NCHW" where a chain does not say."""
@@ -69,7 +75,9 @@ class ImageFamily(Family):
     def at_cache(
         self, before: tuple[Any, ...], after: tuple[Any, ...], *, goes_on: bool
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """See `Family`: pixels lie channels last in caches whose rows go on through image ops."""
+        """See `Family`: pixels lie channels last in caches whose rows go on through image ops, but for masks."""
+        if any(ops and ops[0].goes_along for ops in (before, after)):
+            return before, after
         layout: Any = self.layout(before)
         if goes_on and not any(isinstance(op, ToLayout) for op in after):
             after = (*after, AtCache(layout))
@@ -78,6 +86,12 @@ class ImageFamily(Family):
     def unequal(self, drawings: Sequence[Drawing]) -> list[RowError]:
         """See `Family`."""
         return unequal_sizes(drawings, lambda one: cast("ImageColumns", one.kernel).sizes(one))
+
+
+def _parted(chains: Chains) -> tuple[Chains, Chains]:
+    """The chains of images, and those of what goes along with them."""
+    along = {name: ops for name, ops in chains.items() if ops and ops[0].goes_along}
+    return {name: ops for name, ops in chains.items() if name not in along}, along
 
 
 #: For each chain the column that it works on, its ops as they run, and their numbers.
@@ -120,6 +134,9 @@ def _first(site: Site, column: str, look: Any) -> Any:
         ) from None
 
 
+_NO_BOXES: Mapping[str, kernels.BoxColumn] = {}
+
+
 class ImageColumns(Kernel):
     """The chains of one column of images, each with its result; more than one where it has several views."""
 
@@ -133,6 +150,14 @@ class ImageColumns(Kernel):
         self.columns = (column,)
         self.fields = {name: kernel.field for name, kernel in self._kernels.items()}
         self._entry_points = self._index() if len(self._flat) == 1 else None
+
+    def kernel_of(self, name: str) -> ImageKernel:
+        """That of a chain."""
+        return self._kernels[name]
+
+    def asks_for_boxes(self, name: str) -> bool:
+        """Whether an op of a chain looks at the image's boxes."""
+        return any(op.asks_for_boxes for op in self._flat[name][1])
 
     def _size_of(self, data: bytes) -> tuple[int, int]:
         return image_size(data, next(iter(self._flat.values()))[1])
@@ -153,12 +178,18 @@ class ImageColumns(Kernel):
         found = load(path)
         return found if found is not None or wish == "auto" else Growing(place.samples, path)
 
-    def __call__(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> Columns:
-        """See `Kernel`."""
+    def __call__(
+        self,
+        columns: Columns,
+        keys: Mapping[str, DrawKeys],
+        work: Workspace,
+        boxes: Mapping[str, kernels.BoxColumn] = _NO_BOXES,
+    ) -> Columns:
+        """See `Kernel`. boxes: of each chain that asks for them."""
         column = one_column(self._column, columns)
-        rows = next(iter(keys.values())).rows
+        rows = keys[next(iter(self._flat))].rows
         outs = {name: work.allocate(name, kernel.field, len(rows)) for name, kernel in self._kernels.items()}
-        views = [(kernel, keys[name].stage, outs[name]) for name, kernel in self._kernels.items()]
+        views = [(kernel, keys[name].stage, outs[name], boxes.get(name)) for name, kernel in self._kernels.items()]
         points = None if work.samples is None else self._points(column, work.samples, work.threads)
         try:
             lost = run_views(
@@ -195,13 +226,19 @@ class ImageColumns(Kernel):
         """Images so far, by decoder."""
         return sum((kernel.images for kernel in self._kernels.values()), Counter())
 
-    def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:
+    def drawn(
+        self,
+        columns: Columns,
+        keys: Mapping[str, DrawKeys],
+        work: Workspace,
+        boxes: Mapping[str, kernels.BoxColumn] = _NO_BOXES,
+    ) -> dict[str, Any]:
         """See `Kernel`: of each column, the ops that draw, and a number a row of each parameter, NaN where a row has none."""
         column = one_column(self._column, columns)
         found = dict[str, Any]()
         for name, (_, ops, numbers) in self._flat.items():
             labels = labelled(ops, numbers_of(ops, numbers))
-            drawn = self._kernels[name].drawn(column, keys[name].rows, keys[name].stage)
+            drawn = self._kernels[name].drawn(column, keys[name].rows, keys[name].stage, boxes.get(name))
             found[name] = {labels[number]: parameters for number, parameters in drawn.items()}
         return found
 

@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from penstock.core.columns.spec import Column, EntryPoints, Field, Ids, Spans
 from penstock.core.errors import PlanError, RowError
-from penstock.core.kernels import ImageProgram, image_info, run_image_views
+from penstock.core.kernels import BoxColumn, ImageProgram, image_info, run_image_views
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.messages import quoted
 from penstock.transform.image.decode import Decode, as_first
@@ -30,7 +30,7 @@ DECODERS = ("jpeg", "jpeg_entry_points", "jpeg_other", "other")
 class ImageKernel:
     """A fused chain: called with a column of a batch, it fills the batch's array.
 
-    field: dtype and shape of one row of the result. images: images by decoder. is_watching: whether it tells of an image that loses something as RGB.
+    field: dtype and shape of one row of the result. size: its (height, width). images: images by decoder. is_watching: whether it tells of an image that loses something as RGB.
     channels_first: whether pixels come as (channels, height, width).
     """
 
@@ -50,7 +50,7 @@ class ImageKernel:
         self.images: Counter[str] = Counter()
         self._counting = threading.Lock()
         self.is_watching = is_watching
-        sides = (height, width)
+        self.size = sides = (height, width)
         shape = (chain.channels, *sides) if chain.layout == "NCHW" else (*sides, chain.channels)
         self.field = Field(chain.numbers.dtype, shape)
 
@@ -66,22 +66,29 @@ class ImageKernel:
                 for size in self._program.sizes_before_from(places, *sides)
             ]
             return dict(zip(self._by_size.values(), found, strict=True))
-        spans = column if isinstance(column, Spans) else _spans(column)
         every = self._program.sizes_before(
-            places, *_arguments(spans), np.ascontiguousarray(samples, dtype=np.int64), key
+            places, *native_spans(column), np.ascontiguousarray(samples, dtype=np.int64), key
         )
         every = every.reshape(len(samples), len(places), 2)
         return {number: every[:, place] for place, number in enumerate(self._by_size.values())}
 
-    def drawn(self, column: Column, samples: Ids, key: int) -> dict[int, dict[str, npt.NDArray[np.float64]]]:
+    def sizes_at_start(self, column: Column) -> npt.NDArray[np.uint32]:
+        """(height, width) of every image where the chain begins; 0 for bytes that are no image."""
+        if isinstance(column, np.ndarray):
+            size = np.array(column.shape[2:4] if self._channels_first else column.shape[1:3], np.uint32)
+            return np.broadcast_to(size, (len(column), 2))
+        return self._program.sizes_at_start(*native_spans(column)).reshape(-1, 2)
+
+    def drawn(
+        self, column: Column, samples: Ids, key: int, boxes: BoxColumn | None = None
+    ) -> dict[int, dict[str, npt.NDArray[np.float64]]]:
         """What each op draws for the rows of a column, by its number and by parameter: a number a row, NaN where it draws none."""
         samples = np.ascontiguousarray(samples, dtype=np.int64)
         if isinstance(column, np.ndarray):
             height, width = column.shape[2:4] if self._channels_first else column.shape[1:3]
-            every = self._program.drawn_from(height, width, samples, key)
+            every = self._program.drawn_from(height, width, samples, key, boxes)
         else:
-            spans = column if isinstance(column, Spans) else _spans(column)
-            every = self._program.drawn(*_arguments(spans), samples, key)
+            every = self._program.drawn(*native_spans(column), samples, key, boxes)
         found: dict[int, dict[str, npt.NDArray[np.float64]]] = {}
         for number, name, row, value in every:
             of_op = found.setdefault(number, {})
@@ -98,10 +105,11 @@ class ImageKernel:
         threads: int,
         entry_points: EntryPoints | None = None,
         every_row: bool = False,
+        boxes: BoxColumn | None = None,
     ) -> tuple[int, str] | None:
         """Fill `out`, contiguous and of shape (rows, *field.shape), with the rows of `column`.
 
-        key: the epoch's key. Key and sample id decide a row's random choices, on any number of threads.
+        key: the epoch's key. Key and sample id decide a row's random choices, on any number of threads. boxes: those of the images, where an op asks for them.
         Returns the first row that lost something as RGB, and what, the first time that one does.
         Raises RowError about the first row that is damaged, too large, or of another size than the batch. every_row: all others are made before that
         (of encoded images), and the error lists all bad rows.
@@ -115,11 +123,10 @@ class ImageKernel:
         samples = np.ascontiguousarray(samples, dtype=np.int64)
         if isinstance(column, np.ndarray):
             pixels = np.ascontiguousarray(np.moveaxis(column, 1, -1) if self._channels_first else column)
-            self._program.run_dense(pixels.view(np.uint8), samples, key, out, threads)
+            self._program.run_dense(pixels.view(np.uint8), samples, key, out, threads, boxes)
             return None
-        spans = column if isinstance(column, Spans) else _spans(column)
         done, lost = self._program.run(
-            *_arguments(spans),
+            *native_spans(column),
             samples,
             key,
             out,
@@ -127,6 +134,7 @@ class ImageKernel:
             None if entry_points is None else entry_points.arrays,
             every_row,
             self.is_watching,
+            boxes,
         )
         return self.counted(done, lost)
 
@@ -154,7 +162,7 @@ class ImageKernel:
 
 
 def run_views(
-    views: Sequence[tuple[ImageKernel, int, npt.NDArray[Any]]],
+    views: Sequence[tuple[ImageKernel, int, npt.NDArray[Any], BoxColumn | None]],
     column: Column,
     samples: Ids,
     *,
@@ -162,22 +170,24 @@ def run_views(
     entry_points: EntryPoints | None = None,
     every_row: bool = False,
 ) -> tuple[int, str] | None:
-    """Fills the arrays of several kernels, each with its key, from one column, whose images are decoded once: see `ImageKernel`. The first one counts them."""
+    """Fills the arrays of several kernels, each with its key and the boxes that it asks for, from one column, whose images are decoded once: see `ImageKernel`. The first one counts them."""
     if len(views) == 1 or isinstance(column, np.ndarray) or not len(samples):
         how: dict[str, Any] = {"threads": threads, "entry_points": entry_points, "every_row": every_row}
-        (first, *_) = [kernel(column, samples, key=key, out=out, **how) for kernel, key, out in views]
+        (first, *_) = [
+            kernel(column, samples, key=key, out=out, boxes=boxes, **how) for kernel, key, out, boxes in views
+        ]
         return first
-    spans = column if isinstance(column, Spans) else _spans(column)
     first_kernel = views[0][0]
     done, lost = run_image_views(
-        [kernel.program for kernel, _, _ in views],
-        [key for _, key, _ in views],
-        *_arguments(spans),
+        [kernel.program for kernel, _, _, _ in views],
+        [key for _, key, _, _ in views],
+        *native_spans(column),
         np.ascontiguousarray(samples, dtype=np.int64),
-        [kernel.bytes_for(out, len(samples)) for kernel, _, out in views],
+        [kernel.bytes_for(out, len(samples)) for kernel, _, out, _ in views],
         threads,
         every_row,
         first_kernel.is_watching,
+        [boxes for _, _, _, boxes in views],
     )
     return first_kernel.counted(done, lost)
 
@@ -298,8 +308,13 @@ def _mode(ops: Sequence[ImageOp], source: Field) -> str:
     )
 
 
-def _arguments(spans: Spans) -> tuple[list[npt.NDArray[np.uint8]], Ids, Ids, Ids]:
-    """Spans as native code takes them."""
+#: Buffers, and of each row which it lies in, where, and how long.
+NativeSpans: TypeAlias = tuple[list[npt.NDArray[np.uint8]], Ids, Ids, Ids]
+
+
+def native_spans(column: Column) -> NativeSpans:
+    """The bytes of each row as native code takes them; RowError for a null."""
+    spans = column if isinstance(column, Spans) else _spans(column)
     which, offset, length = (
         np.ascontiguousarray(some, dtype=np.int64) for some in (spans.which, spans.offset, spans.length)
     )

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
-from penstock.transform.family import path_number
+from penstock.transform.family import Chains, path_number
 from penstock.transform.image.op import Chain, ImageOp, check, check_probability, set_fields
 
 #: Ops around ops around ops: recipes have three at most.
@@ -49,7 +49,14 @@ class NestedOp(ImageOp):
             moves_pixels=any(op.moves_pixels or (op.is_geometric and not self.always) for op in ops),
             inside=_inside(ops),
             draws_by_size=any(op.draws_by_size for op in ops),
+            says_where=all(op.says_where for op in ops),
+            asks_for_boxes=any(op.asks_for_boxes for op in ops),
         )
+
+    def beside(self, name: str, chains: Chains) -> None:
+        """See `Op`."""
+        for op in self.ops:
+            op.beside(name, chains)
 
     def __repr__(self) -> str:
         others = "".join(f", {name}={value!r}" for name, value in self._own().items() if value is not None)

@@ -79,12 +79,15 @@ class ImageOp(Op):
     """An image op, checked when made. draws_by_size: whether the image's size decides what is drawn, too.
 
     device_flag: the bit by which a device that draws it is told; 0 for none (see `device`). is_geometric: whether pixels stand elsewhere behind it, drawn or not.
+    says_where: whether every pixel has a place behind it, so that what lies along can follow. asks_for_boxes: whether it looks at the image's boxes.
     """
 
     family = "image"
     device_flag: ClassVar[int] = 0
     draws_by_size: ClassVar[bool] = False
     is_geometric: ClassVar[bool] = False
+    says_where: ClassVar[bool] = True
+    asks_for_boxes: ClassVar[bool] = False
     on_pixels = True
 
     def __post_init__(self) -> None:

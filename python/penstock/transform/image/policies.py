@@ -177,6 +177,7 @@ class AugMix(PolicyOp):
     """
 
     drawn_by = ("severity", "mixture_width", "chain_depth", "alpha", "all_ops")
+    says_where = False
 
     severity: int = 3
     mixture_width: int = 3

@@ -63,6 +63,10 @@ class From(ImageOp):
 
     def beside(self, name: str, chains: Chains) -> None:
         """See `Op`."""
+        if chains[name][0] is not self:
+            return
+        for op in self.ops:
+            op.beside(name, chains)
         ops = chains.get(self.column, ())
         if name == self.column or not ops or isinstance(ops[0], From):
             raise PlanError(

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use super::super::chain::Chain;
+use super::super::chain::{Chain, Op};
+use super::super::fault::Fault;
 use super::super::filter::{Filter, Scaling};
 use super::super::moves::{Move, Moved};
 use super::super::warp::Sampling;
 use super::pad::Around;
 use super::warp::{Look, QuarterTurn, warp_of};
 use super::warps::{elastic, perspective};
+use crate::core::keys::Rng;
 
 /// Does to the image of `chain`, which has the size that the other one had, what was done to that: with the nearest pixels, as torchvision does to masks, and
 /// `fill` where there was none.
@@ -20,12 +22,37 @@ pub fn follow(chain: &mut Chain, moved: &Moved, fill: f64) {
         Move::Resize => chain.resize(moved.after, Scaling { filter: Filter::Nearest, antialias: false }),
         Move::FlipHorizontal => chain.flip_horizontal(),
         Move::FlipVertical => chain.flip_vertical(),
+        Move::HalfTurn => chain.half_turn(),
         Move::QuarterTurn { clockwise } => chain.move_whole(moved.by, Arc::new(QuarterTurn { clockwise })),
         Move::Affine(how) => {
             chain.move_whole(moved.by, warp_of(moved.before, moved.after, chain.row().mode, &how, &look))
         }
         Move::Perspective(numbers) => perspective(chain, numbers, &look),
         Move::Elastic(by) => elastic(chain, by, &look),
+    }
+}
+
+/// What becomes of a mask: an op that does what was done to its image.
+#[derive(Clone, Debug)]
+pub struct Follow {
+    /// Width and height of the image where its ops began.
+    pub size: (u32, u32),
+    /// What these did.
+    pub moves: Vec<Moved>,
+    /// What stands where there was no image.
+    pub fill: f64,
+}
+
+impl Op for Follow {
+    fn apply(&self, chain: &mut Chain, _: &mut Rng) {
+        let of = self.size;
+        if chain.size() != of {
+            return chain.fail(|size| {
+                let found = format!("a mask of {} × {} pixels (width × height), whose image has {} × {}", size.0, size.1, of.0, of.1);
+                Fault::new(found, "give masks the size of their images, as these are stored")
+            });
+        }
+        self.moves.iter().for_each(|moved| follow(chain, moved, self.fill));
     }
 }
 
@@ -39,17 +66,7 @@ mod tests {
     use super::super::super::simd::Level;
     use super::super::*;
     use super::*;
-    use crate::core::keys::Rng;
     use proptest::prelude::*;
-
-    #[derive(Debug)]
-    struct Follow(Vec<Moved>);
-
-    impl Op for Follow {
-        fn apply(&self, chain: &mut Chain, _: &mut Rng) {
-            self.0.iter().for_each(|moved| follow(chain, moved, 9.0));
-        }
-    }
 
     const NEAREST: Scaling = Scaling { filter: Filter::Nearest, antialias: false };
 
@@ -117,7 +134,7 @@ mod tests {
             let pixels: Vec<u8> = (0..size.0 * size.1).map(|_| rng.below(256) as u8).collect();
             let ops = chosen.iter().enumerate().map(|(number, &which)| (number as u64, op(which, Sampling::Nearest)));
             let (moves, done) = run(Level::best(), ops.collect(), size, &pixels, Mode::L);
-            let (again, followed) = run(Level::best(), vec![(0, Arc::new(Follow(moves.clone())))], size, &pixels, Mode::L);
+            let (again, followed) = run(Level::best(), vec![(0, Arc::new(Follow { size, moves: moves.clone(), fill: 9.0 }))], size, &pixels, Mode::L);
             prop_assert_eq!(done, followed);
             let bare = |moves: &[Moved]| moves.iter().map(|moved| (moved.before, moved.after, moved.by)).collect::<Vec<_>>();
             prop_assert_eq!(bare(&moves), bare(&again));

@@ -16,6 +16,7 @@ mod erasing;
 mod flip;
 pub mod follow;
 mod grayscale;
+pub mod iou_crop;
 mod nested;
 mod pad;
 mod policy;
@@ -34,6 +35,7 @@ pub use crop::{CenterCrop, RandomResizedCrop};
 pub use erasing::{Erased, RandomErasing};
 pub use flip::{RandomHorizontalFlip, RandomVerticalFlip};
 pub use grayscale::RandomGrayscale;
+pub use iou_crop::RandomIoUCrop;
 pub use nested::{Compose, RandomApply, RandomChoice, RandomOrder};
 pub use pad::{Margin, Pad, RandomCrop, RandomZoomOut};
 pub use policy::{AugMix, AutoAugment, RandAugment, TimmAugment, TrivialAugmentWide};
@@ -61,6 +63,7 @@ const OPS: &[(&str, Make)] = &[
     ("Pad", |from| Ok(Arc::new(Pad::new(from)?))),
     ("RandomCrop", |from| Ok(Arc::new(RandomCrop::new(from)?))),
     ("RandomZoomOut", |from| Ok(Arc::new(RandomZoomOut::new(from)?))),
+    ("RandomIoUCrop", |from| Ok(Arc::new(RandomIoUCrop::new(from)?))),
     ("RandomResize", |from| Ok(Arc::new(RandomResize::new(from)?))),
     ("RandomShortestSize", |from| Ok(Arc::new(RandomShortestSize::new(from)?))),
     ("ScaleJitter", |from| Ok(Arc::new(ScaleJitter::new(from)?))),

@@ -124,9 +124,7 @@ pub fn rotate(chain: &mut Chain, angle: f64, look: &Look, expand: bool, center: 
             return;
         }
         if angle == 180.0 {
-            chain.flip_horizontal();
-            chain.flip_vertical();
-            return;
+            return chain.half_turn();
         }
         if (angle == 90.0 || angle == 270.0) && (expand || width == height) {
             let clockwise = angle == 270.0;

@@ -1,0 +1,140 @@
+"""What lies along with images, run beside their chains: see `along` and `boxes`.
+
+image ────────────► size, draw ──► pixels
+│      ▲
+│      └ boxes, where an op asks for them
+boxes, points, masks ─┴─► moved as the image's chain moves pixels ──► labels lose what boxes lose
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core.columns.spec import Columns, Spec
+from penstock.core.draw_keys import DrawKeys
+from penstock.core.kernels import BoxColumn
+from penstock.transform.family import Chains, Drawing, Kernel, Site, Workspace, one_column
+from penstock.transform.image.along import KeyPoints, Mask
+from penstock.transform.image.along_columns import BoxChain, MaskChain, MovedImages, PointChain
+from penstock.transform.image.along_rows import Faults, NumberRows
+from penstock.transform.image.boxes import Boxes, boxes_beside
+from penstock.transform.image.kernel import ImageKernel
+
+
+class ImageChains(Protocol):
+    """The chains of the images."""
+
+    columns: tuple[str, ...]
+    fields: Spec
+
+    def counts(self) -> Counter[str]: ...  # noqa: D102
+
+    def sizes(self, drawing: Drawing) -> dict[int, npt.NDArray[np.uint32]]: ...  # noqa: D102
+
+    def kernel_of(self, name: str) -> ImageKernel: ...  # noqa: D102
+
+    def asks_for_boxes(self, name: str) -> bool: ...  # noqa: D102
+
+    def __call__(  # noqa: D102
+        self,
+        columns: Columns,
+        keys: Mapping[str, DrawKeys],
+        work: Workspace,
+        boxes: Mapping[str, BoxColumn] = {},
+    ) -> Columns: ...
+
+    def drawn(  # noqa: D102
+        self,
+        columns: Columns,
+        keys: Mapping[str, DrawKeys],
+        work: Workspace,
+        boxes: Mapping[str, BoxColumn] = {},
+    ) -> dict[str, Any]: ...
+
+
+class AlongKernel(Kernel):
+    """Chains of images, and of what lies along with them. asked: the images whose chains ask for boxes, with the columns of these."""
+
+    def __init__(self, images: ImageChains, chains: Chains, site: Site) -> None:
+        self._images = images
+        self._boxes = {name: BoxChain(name, ops, site) for name, ops in chains.items() if isinstance(ops[0], Boxes)}
+        self._points = {
+            name: PointChain(name, ops[0], site) for name, ops in chains.items() if isinstance(ops[0], KeyPoints)
+        }
+        self._masks = {
+            name: MaskChain(name, ops, images.kernel_of(ops[0].of), site)
+            for name, ops in chains.items()
+            if isinstance(ops[0], Mask)
+        }
+        asking = [name for name in images.fields if images.asks_for_boxes(name)]
+        self._asked = {name: boxes_beside(name, chains)[0] for name in asking}
+        needed = [*images.columns, *(column for name, ops in chains.items() for column in ops[0].needs(name))]
+        self.columns = tuple(dict.fromkeys(needed))
+        self.fields = {**images.fields}
+        self.fields |= {name: mask.field for name, mask in self._masks.items()}
+        self.fields |= {name: points.field for name, points in self._points.items()}
+        for boxes in self._boxes.values():
+            self.fields |= boxes.fields({**site.fields, **self.fields})
+
+    def counts(self) -> Counter[str]:
+        """See `Kernel`."""
+        return self._images.counts()
+
+    def sizes(self, drawing: Drawing) -> dict[int, npt.NDArray[np.uint32]]:
+        """(height, width) of every image where ops of one chain meet it that draw by the size."""
+        return self._images.sizes(drawing)
+
+    def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:
+        """See `Kernel`."""
+        return self._images.drawn(columns, keys, work, self._asked_for(self._box_rows(columns, Faults())))
+
+    def __call__(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> Columns:
+        """See `Kernel`: a row that is bad in one column is bad as a whole, and its first fault is told."""
+        bad = Faults()
+        boxes = self._box_rows(columns, bad)
+        points = {name: chain.rows(one_column(name, columns)) for name, chain in self._points.items()}
+        for rows in points.values():
+            bad.update(rows.bad | bad)
+        if bad and work.bad is None:
+            raise bad[min(bad)]
+        gathering = replace(work, bad=None if work.bad is None else lambda errors: _gather(bad, errors))
+        asked = self._asked_for(boxes)
+        made = self._images(columns, keys, gathering, asked)
+
+        def moved(of: str) -> MovedImages:
+            kernel = self._images.kernel_of(of)
+            sizes = kernel.sizes_at_start(columns[of])
+            return MovedImages(kernel.program, sizes, keys[of].rows, keys[of].stage, asked.get(of))
+
+        for name, mask in self._masks.items():
+            made[name] = mask(one_column(name, columns), moved(mask.of), gathering)
+        for name, chain in self._points.items():
+            made[name] = chain(points[name], moved(chain.of), gathering)
+        for name, box in self._boxes.items():
+            made.update(box(boxes[name], moved(box.of), {**columns, **made}, gathering))
+        if bad and work.bad is not None:
+            work.bad([bad[row] for row in sorted(bad)])
+        return made
+
+    def _box_rows(self, columns: Columns, bad: Faults) -> dict[str, NumberRows]:
+        """The boxes of each column, without those of bad rows, which are added to `bad`."""
+        found = {}
+        for name, chain in self._boxes.items():
+            sizes = self._images.kernel_of(chain.of).sizes_at_start(one_column(chain.of, columns))
+            found[name] = chain.rows(one_column(name, columns), sizes)
+            bad.update(found[name].bad | bad)
+        return found
+
+    def _asked_for(self, boxes: Mapping[str, NumberRows]) -> dict[str, BoxColumn]:
+        return {name: self._boxes[column].native(boxes[column]) for name, column in self._asked.items()}
+
+
+def _gather(bad: Faults, errors: Any) -> None:
+    for error in errors:
+        bad.setdefault(error.row, error)
