@@ -6,19 +6,22 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
+use penstock_core::image::boxes::{BoxFormat, BoxStep, Boxes};
 use penstock_core::image::emit::{Format, Layout};
 use penstock_core::image::numbers::Dtype;
 use penstock_core::image::filter::{Filter, Scaling};
 use penstock_core::image::limits::Limits;
 use penstock_core::image::mode::Mode;
 use penstock_core::image::moves::Border;
+use penstock_core::image::one_image;
 use penstock_core::image::ops::warp::Look;
 use penstock_core::image::ops::{
     AugMix, AutoAugment, CenterCrop, ColorJitter, ElasticTransform, Erased, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Letterbox, Margin, Op, Ops, Pad, RandAugment, RandomAffine, RandomChange,
-    RandomChannelPermutation, RandomCrop, RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomPerspective, RandomPhotometricDistort, RandomResize, RandomResizedCrop,
+    RandomChannelPermutation, RandomCrop, RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomIoUCrop, RandomPerspective, RandomPhotometricDistort, RandomResize, RandomResizedCrop,
     RandomRotation, RandomShortestSize, RandomVerticalFlip, RandomZoomOut, Resize, ScaleJitter, TimmAugment, TrivialAugmentWide, colour,
 };
 use penstock_core::image::patch::Unit;
+use penstock_core::image::placing::{Points, Precision};
 use penstock_core::image::program::{Image, Program, Worker};
 use penstock_core::image::simd::Level;
 use penstock_core::image::warp::Sampling;
@@ -79,7 +82,13 @@ fn move_of(choice: &[u8]) -> Arc<dyn Op> {
         11 => Arc::new(RandomResize { range: (size.0, size.0 + size.1), scaling }),
         12 => Arc::new(RandomShortestSize { min_size: vec![a + 1.0, b + 1.0], max_size: Some(a + b + 1.0), scaling }),
         13 => Arc::new(ScaleJitter { target_size: size, scale_range: (0.1, 2.0), scaling }),
-        _ => Arc::new(Letterbox { size, fill: vec![b], scaling }),
+        14 => Arc::new(Letterbox { size, fill: vec![b], scaling }),
+        _ => Arc::new(RandomIoUCrop {
+            scale: (0.01 + p / 2.0, 1.0),
+            ratio: (0.5, 0.5 + b / 64.0),
+            options: vec![b / 255.0, p, 1.0],
+            trials: 1 + usize::from(choice[1] % 40),
+        }),
     }
 }
 
@@ -173,7 +182,7 @@ fn program(choice: &[u8; CHOICE]) -> Program {
         scale: [1.0 / 255.0, 0.5, 2.0, 1.0],
         bias: [0.0, -1.0, 0.25, 0.5],
     };
-    Program {
+    let program = Program {
         ops: chain,
         mode,
         is_strict: choice[2] & 1 != 0,
@@ -182,7 +191,38 @@ fn program(choice: &[u8; CHOICE]) -> Program {
         allow_truncated: choice[3] & 64 != 0,
         format,
         limits: Limits { pixels: 1 << 20, image_bytes: 1 << 24, ..Limits::default() },
+    };
+    program.beside(boxes(choice))
+}
+
+/// Of every format and precision, some of which reach out of their image, end before they begin or are no numbers.
+fn boxes(choice: &[u8; CHOICE]) -> Boxes {
+    let number = |byte: u8| if byte == 255 { f64::NAN } else { f64::from(byte) * 1.5 - 20.0 };
+    Boxes {
+        format: [BoxFormat::Xyxy, BoxFormat::Xywh, BoxFormat::Cxcywh][usize::from(choice[0]) % 3],
+        precision: [Precision::Whole, Precision::Single, Precision::Double][usize::from(choice[1]) % 3],
+        boxes: choice.as_chunks::<4>().0[..usize::from(choice[2] % 4)].iter().map(|four| four.map(number)).collect(),
     }
+}
+
+/// Boxes and points go along: as often as they are asked to, to the same places.
+fn follow(program: &Program, choice: &[u8; CHOICE], data: &[u8]) {
+    let Ok(size) = one_image::size_at_start(program, data) else { return };
+    if u64::from(size.0) * u64::from(size.1) > program.limits.pixels {
+        return;
+    }
+    let followed = || {
+        let mut chain = program.applied(size, 7, 3);
+        let mut boxes = chain.boxes_mut().take().expect("they are beside the image");
+        let steps = [BoxStep::Clamp, BoxStep::Convert(BoxFormat::Xywh), BoxStep::Sanitize { min_size: 1.0, min_area: 1.0 }];
+        let kept = boxes.finish(&steps, chain.size());
+        assert_eq!(kept.len(), boxes.boxes.len());
+        assert!(boxes.edges().flatten().all(|edge| edge >= 0.0), "a box outside is left");
+        format!("{boxes:?} {kept:?}")
+    };
+    assert_eq!(followed(), followed());
+    let mut points = Points { precision: Precision::Single, points: vec![(0.0, 0.0), (f64::from(choice[4]), f64::NAN)] };
+    program.moves(size, 7, 3).iter().for_each(|moved| drop(points.follow(moved)));
 }
 
 thread_local! {
@@ -208,4 +248,5 @@ fuzz_target!(|data: &[u8]| {
     USED.set(Some(used));
     assert_eq!(first, again, "what stood in the output or the buffers is seen");
     assert_eq!(first, fresh, "what the worker did before is seen");
+    follow(&program, choice, data);
 });

@@ -66,6 +66,7 @@ mod tests {
     use super::super::super::simd::Level;
     use super::super::*;
     use super::*;
+    use crate::core::keys::Rng;
     use proptest::prelude::*;
 
     const NEAREST: Scaling = Scaling { filter: Filter::Nearest, antialias: false };
