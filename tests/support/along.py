@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +12,26 @@ from penstock.batch.stack import field_of
 from penstock.core.columns.rows import new_rows
 from penstock.core.columns.spec import Columns
 from penstock.core.draw_keys import DrawKeys
+from penstock.transform import image
 from penstock.transform.family import Chains, Kernel, Site, Workspace
 from penstock.transform.image.family import FAMILY
 
 KEY = 11
+
+#: Ops whose moves are pinned.
+OPS = (
+    image.RandomIoUCrop(),
+    image.RandomResizedCrop((30, 50)),
+    image.RandomHorizontalFlip(),
+    image.RandomVerticalFlip(),
+    image.RandomRotation(40, expand=True),
+    image.RandomAffine(40, (0.2, 0.2), (0.5, 1.5), 20),
+    image.RandomPerspective(),
+    image.ElasticTransform(),
+    image.RandomCrop((80, 50), pad_if_needed=True),
+    image.RandomZoomOut(p=1.0),
+    image.ScaleJitter((90, 90), (0.7, 0.9)),
+)
 
 
 def kernel_of(columns: Columns, chains: Chains) -> Kernel:
@@ -43,6 +60,34 @@ def lists(column: Any) -> list[Any]:
     if isinstance(column, np.ndarray):
         return list(column)
     return [np.array(row.as_py()) for row in column]
+
+
+def along_hashes() -> dict[str, str]:
+    """What becomes of boxes, points and masks, as hashes of whole numbers and of numbers rounded to hundredths: see golden/make_along.py."""
+    random = np.random.default_rng(7)
+    first = random.uniform(0, 30, (8, 3, 2))
+    columns: Columns = {
+        "image": random.integers(0, 256, (8, 47, 61, 3), dtype=np.uint8),
+        "boxes": np.concatenate([first, first + random.uniform(2, 17, (8, 3, 2))], axis=2),
+        "points": random.uniform(0, 47, (8, 4, 2)),
+        "mask": random.integers(0, 9, (8, 47, 61), dtype=np.uint8),
+    }
+    found = {}
+    for op in OPS:
+        chains = {
+            "image": (op, image.CenterCrop(40)),
+            "boxes": (image.Boxes(of="image"), image.SanitizeBoundingBoxes()),
+            "points": (image.KeyPoints(of="image"),),
+            "mask": (image.Mask(of="image"),),
+        }
+        made = applied(columns, chains)
+        digest = hashlib.sha256(np.asarray(made["mask"]).tobytes())
+        for name in ("boxes", "points"):
+            digest.update(
+                np.concatenate([np.rint(row * 100).reshape(-1) for row in lists(made[name])]).astype(int).tobytes()
+            )
+        found[repr(op)] = digest.hexdigest()[:16]
+    return found
 
 
 def replayed(ops: Sequence[Any], draws: Sequence[dict[str, Any]], row: int, sample: Any) -> Any:

@@ -30,9 +30,10 @@ impl BoxFormat {
     fn edges(self, [a, b, c, d]: [f64; 4], precision: Precision) -> [f64; 4] {
         match self {
             Self::Xyxy => [a, b, c, d],
-            Self::Xywh => [a, b, a + c, b + d],
+            Self::Xywh => [a, b, a + c, b + d].map(|number| precision.settle(number)),
             Self::Cxcywh => {
-                let (left, top) = (a - c / 2.0, b - d / 2.0);
+                let rounded = |number| precision.floating().settle(number);
+                let (left, top) = (rounded(a - c / 2.0), rounded(b - d / 2.0));
                 [left, top, left + c, top + d].map(|number| precision.settle(number))
             }
         }
@@ -40,9 +41,10 @@ impl BoxFormat {
 
     /// A box of these edges.
     fn of_edges(self, [left, top, right, bottom]: [f64; 4], precision: Precision) -> [f64; 4] {
-        let (width, height) = (right - left, bottom - top);
+        let rounded = |number| precision.floating().settle(number);
+        let (width, height) = (rounded(right - left), rounded(bottom - top));
         let middle = |first: f64, side: f64| {
-            let middle = (first * 2.0 + side) / 2.0;
+            let middle = rounded(first * 2.0 + side) / 2.0;
             if precision == Precision::Whole { middle.floor() } else { middle }
         };
         match self {
