@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import skimage.data
-from PIL import Image
+from PIL import Image, ImageDraw
 
 import penstock as ps
 
@@ -71,6 +71,39 @@ def views() -> list[Pixels]:
     return [made[name][0] for name in "abc"]
 
 
+#: The cat, its eyes and its nose: a box, points, and an ellipse as a mask.
+FACE, POINTS = (36, 4, 146, 116), ((68, 45), (127, 52), (104, 99))
+
+
+def along(*ops: Any, steps: Sequence[Any] = (), shown: str = "boxes") -> list[Pixels]:
+    """What ops make of the cat, and of what lies along with it."""
+    rows = FIRST_ROW + DRAWS
+    mask = Image.new("L", (WIDTH, HEIGHT))
+    ImageDraw.Draw(mask).ellipse(FACE, fill=1)
+    given = {
+        "image": cat(),
+        "boxes": np.float32([FACE, (0, 60, 30, 119)]),
+        "points": np.float32(POINTS),
+        "mask": np.asarray(mask),
+    }
+    data = ps.from_arrays({name: np.broadcast_to(one, (rows, *one.shape)) for name, one in given.items()})
+    boxes, points = [I.Boxes(of="image"), *steps], I.KeyPoints(of="image")
+    made = data.transform(image=[*ops, UPRIGHT], boxes=boxes, points=points, mask=I.Mask(of="image")).head(rows)
+    tiles = []
+    for row in range(FIRST_ROW, rows):
+        pixels = made["image"][row]
+        if shown == "mask":
+            pixels = np.where(made["mask"][row][0, ..., None] == 1, pixels // 2 + np.uint8([0, 110, 110]), pixels)
+        tile = Image.fromarray(pixels)
+        drawing = ImageDraw.Draw(tile)
+        for box in made["boxes"][row].as_py() if shown == "boxes" else ():
+            drawing.rectangle(box, outline=(255, 60, 0), width=2)
+        for x, y in made["points"][row].tolist() if shown == "points" else ():
+            drawing.ellipse((x - 4, y - 4, x + 4, y + 4), fill=(255, 60, 0))
+        tiles.append(np.asarray(tile))
+    return tiles
+
+
 def mixed(op: Any) -> list[Pixels]:
     """A row of each of three steps, whose partners are other photographs."""
     others = [photograph(name) for name in ("coffee", "astronaut", "rocket")]
@@ -123,12 +156,17 @@ PICTURES: dict[str, Callable[[], list[Pixels]]] = {
     "AutoAugment": lambda: draws(I.AutoAugment()),
     "AugMix": lambda: draws(I.AugMix(severity=6)),
     "TimmAugment": lambda: draws(I.timm("rand-m9-mstd0.5-inc1")),
+    "RandomIoUCrop": lambda: along(I.RandomIoUCrop(), I.Resize((HEIGHT, WIDTH)), steps=[I.SanitizeBoundingBoxes()]),
+    "Boxes": lambda: along(I.RandomHorizontalFlip(), I.RandomRotation(25, "bilinear")),
+    "SanitizeBoundingBoxes": lambda: along(I.RandomResizedCrop((HEIGHT, WIDTH), (0.2, 0.5)), steps=[I.SanitizeBoundingBoxes(30)]),
+    "Mask": lambda: along(I.RandomHorizontalFlip(), I.RandomRotation(25, "bilinear"), shown="mask"),
+    "KeyPoints": lambda: along(I.RandomHorizontalFlip(), I.RandomRotation(25, "bilinear"), shown="points"),
     "MixUp": lambda: mixed(I.MixUp(1.0, num_classes=4)),
     "CutMix": lambda: mixed(I.CutMix(num_classes=4)),
 }  # fmt: skip
 
 #: Ops whose results are numbers, of which there is nothing to see.
-UNSEEN = {"Normalize", "ToDtype", "ToLayout"}
+UNSEEN = {"Normalize", "ToDtype", "ToLayout", "ClampBoundingBoxes", "ConvertBoundingBoxFormat"}
 
 
 def strip(name: str) -> Image.Image:

@@ -16,13 +16,15 @@ RUNS = {
     "resnet_photographs.py": (["2"], "torch", "rank 1 of 2, step 8: loss"),
     "gpt_text.py": (["4"], "torch", "step 3: loss"),
     "gpt_text_jax.py": (["3"], "jax", "step 2: loss"),
+    "detection.py": (["2"], "sklearn", "boxes: see detection.png"),
+    "segmentation.py": (["8"], "torch", "step 8: loss"),
     "tabular.py": (["4"], "sklearn", "of 55 rows"),
     "keras_fit.py": (["1"], "tensorflow", "of the last epoch"),
     "lightning_resume.py": ([], "pytorch_lightning", "resumed for 23: the same batches"),
 }
 
 #: Those that `make test` runs; `make test-long` runs all.
-SOME = ("resnet_photographs.py", "gpt_text.py", "tabular.py")
+SOME = ("resnet_photographs.py", "gpt_text.py", "tabular.py", "detection.py", "segmentation.py")
 
 pytestmark = [pytest.mark.slow, pytest.mark.trainers]
 
@@ -35,7 +37,7 @@ def test_all_are_run() -> None:
 @pytest.mark.parametrize(
     "example", [name if name in SOME else pytest.param(name, marks=pytest.mark.long) for name in RUNS]
 )
-def test_it_runs(example: str) -> None:
+def test_it_runs(example: str, tmp_path: Path) -> None:
     arguments, library, said = RUNS[example]
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed")
@@ -47,6 +49,7 @@ def test_it_runs(example: str) -> None:
         text=True,
         timeout=180,
         check=False,
+        cwd=tmp_path,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
     assert done.returncode == 0, done.stderr
