@@ -123,7 +123,11 @@ def test_a_later_transform_of_the_image_moves_no_boxes() -> None:
     """Boxes go with the ops of their own transform: these are not joined with those of another one."""
     chains = {"boxes": I.Boxes(of="image")}
     still = [I.Decode(mode="RGB"), I.Resize((30, 44))]
-    data = source().select("image", "boxes").transform(image=still, **chains).transform(image=I.RandomHorizontalFlip(1))
+    first = source().select("image", "boxes").transform(image=still, **chains)
+    with pytest.warns(
+        UserWarning, match="RandomHorizontalFlip moves the pixels of 'image', and 'boxes', which went along"
+    ):
+        data = first.transform(image=I.RandomHorizontalFlip(1))
     assert str(taken(ps.Loader(data.batch(6)))["boxes"]) == str(lists(table()["boxes"].combine_chunks()))
     before = source().select("image", "boxes").transform(image=[*still, I.RandomHorizontalFlip(1)])
     after = before.transform(image=I.CenterCrop((30, 44)), **chains)

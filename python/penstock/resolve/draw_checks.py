@@ -31,6 +31,7 @@ def check_draws(new: Node) -> None:
             if isinstance(below, Transform):
                 _check_after(new, below, known)
         _warn_of_still(new)
+        _warn_of_left(new)
     elif isinstance(new, Zip):
         for first, second in combinations(range(len(new.inputs)), 2):
             _check_side_by_side(new.inputs, first, second)
@@ -50,6 +51,26 @@ def _warn_of_still(new: Transform | Zip) -> None:
             f"{new.verb}: {op} moves the pixels of {quoted(moved)} at random, and nothing moves those of {quoted(still)}: a mask would no longer match its image. If both "
             f"belong together, give both the same random ops, transform({moved}=[…], {still}=[…], draws='together'); if not, say transform(…, draws='apart')"
         )
+
+
+def _warn_of_left(new: Transform) -> None:
+    """A warning where ops move the pixels of a column, and boxes or the like that went along with it before stay where they are."""
+    known, chains = known_columns(new), dict(new.ops)
+    moved = {name: _first_moved(ops) for name, ops in new.ops}
+    for below in _of_same_rows(new.input):
+        for name, ops in below.ops:
+            of = getattr(ops[0], "of", None) if ops and getattr(ops[0], "goes_along", False) else None
+            op = moved.get(of or "")
+            if op is not None and name not in chains and (known is None or name in known):
+                warn(
+                    f"transform: {op} moves the pixels of {quoted(of)}, and {quoted(name)}, which went along with it before, stays: write both in one transform, or "
+                    f"{name}={type(ops[0]).__name__}(of={of!r}) again"
+                )
+                return
+
+
+def _first_moved(ops: Sequence[Any]) -> str | None:
+    return next((type(op).__name__ for op in ops if getattr(op, "is_geometric", False)), None)
 
 
 def _moved_and_still(root: Node) -> list[tuple[str, str, str]]:
