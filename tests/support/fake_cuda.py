@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from penstock.deliver import torch_pixels
+from penstock.deliver import torch_mixes, torch_pixels
 from support.fake_memory import FakeMemory
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -83,7 +83,7 @@ class FakeCuda:
         self._lock = threading.RLock()
         self._pending: list[Pending] = []
         self.memory = FakeMemory(self.pending, self.is_done)
-        self._expression = torch_pixels.expression
+        self._expression, self._mix = torch_pixels.expression, torch_mixes.mix
         self._empty, self._pinned_spans = torch.empty, list[tuple[int, Any]]()
         self._put_in_place(patch)
 
@@ -114,6 +114,7 @@ class FakeCuda:
         triton = ModuleType("penstock.deliver.triton_pixels")
         triton.fused = self.kernel  # type: ignore[attr-defined]
         patch.setattr(torch_pixels, "expression", self.kernel)
+        patch.setattr(torch_mixes, "mix", self.mix)
         patch.setitem(sys.modules, triton.__name__, triton)
 
     @property
@@ -218,6 +219,20 @@ class FakeCuda:
             self.kernels.append((stream, threading.current_thread().name))
             self._pending.append((stream, do))
         return made
+
+    def mix(self, images: Any, layout: Any, *drawn: Any) -> None:
+        """MixUp or CutMix of images, in place, done behind what is before it on the stream."""
+        stream = self.current_stream(torch.device("cuda", self.current_device()))
+        later = [None if one is None else self.memory.seen(one) for one in (images, *drawn)]
+
+        def do() -> None:
+            found, *numbers = (None if one is None else one() for one in later)
+            self._mix(found, layout, *numbers)
+
+        self.call(unsafe=True)
+        with self._lock:
+            self.kernels.append((stream, threading.current_thread().name))
+            self._pending.append((stream, do))
 
     # What streams are to do
 

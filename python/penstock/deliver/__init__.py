@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from penstock.core.arguments import is_one_of
@@ -29,8 +29,8 @@ class Deliver(Protocol):
         """Whether `finish` copies to a device's memory."""
 
     @property
-    def on_device(self) -> Callable[[Any, Any, Any, PixelOps], Any] | None:
-        """What `finish` takes of a converted column of uint8 images, whose flags, patches and ops the device applies; None where it applies none."""
+    def on_device(self) -> Callable[[Any, Mapping[str, Any], PixelOps], Any] | None:
+        """What `finish` takes of a converted column of uint8 images, on which the device does ops; None where it does none. Between: what the rows drew, by kind (see `stages.moved_ops`)."""
 
     @property
     def on_host(self) -> frozenset[str]:

@@ -28,6 +28,7 @@ except ImportError as missing:
     raise PlanError(f"to='torch': PyTorch cannot be imported ({missing}); {pip_install('torch')}") from missing
 
 # These import it.
+from penstock.deliver import torch_mixes
 from penstock.deliver.torch_cuda import Pinned, copy_stream, work_on, working_on
 from penstock.deliver.torch_device import device_of as _device
 from penstock.deliver.torch_pinned import can_pin, pinned_copy
@@ -75,7 +76,7 @@ class ToTorch:
             weakref.finalize(self, _wait, self._in_flight, self.device)
 
     @property
-    def on_device(self) -> Callable[[Any, Any, Any, PixelOps], Any] | None:
+    def on_device(self) -> Callable[[Any, Mapping[str, Any], PixelOps], Any] | None:
         """On CUDA, puts off the end of a chain of image ops until the bytes are there."""
         return _pixels if self.on_cuda else None
 
@@ -157,11 +158,16 @@ class ToTorch:
         """The columns, with those on the device in the place of the host's."""
         for name, column in columns.items():
             if isinstance(column, Pixels):
-                flags, patches = moved.get((name, "flags")), moved.get((name, "patches"))
-                columns[name] = self._pixels(moved[name], flags, patches, column.ops)
+                columns[name] = self._made(moved[name], {kind: moved[name, kind] for kind in column.drawn}, column.ops)
             elif name in moved:
                 columns[name] = moved[name]
         return columns
+
+    def _made(self, pixels: torch.Tensor, drawn: Mapping[str, torch.Tensor], ops: PixelOps) -> torch.Tensor:
+        images = self._pixels(pixels, drawn.get("flags"), drawn.get("patches"), ops)
+        if "partners" in drawn:
+            torch_mixes.mix(images, ops.layout_to, drawn["partners"], drawn.get("weights"), drawn.get("cuts"))
+        return images
 
     def wait(self) -> None:
         """Waits for the copies that are under way, which read from slots."""
@@ -234,22 +240,19 @@ def _wait(in_flight: InFlight, device: torch.device) -> None:
 
 
 def _hosts_of(columns: dict[str, Any]) -> dict[Any, torch.Tensor]:
-    """What is to be copied of an item, by the column's name; flags by (name, "flags"), patches by (name, "patches")."""
+    """What is to be copied of an item, by the column's name; what images drew by (name, kind)."""
     found: dict[Any, torch.Tensor] = {}
     for name, column in columns.items():
         if isinstance(column, Pixels):
             found[name] = column.tensor
-            for kind, drawn in (("flags", column.flags), ("patches", column.patches)):
-                if drawn is not None:
-                    found[name, kind] = drawn
+            found |= {(name, kind): drawn for kind, drawn in column.drawn.items()}
         elif isinstance(column, torch.Tensor):
             found[name] = column
     return found
 
 
-def _pixels(column: Any, flags: Any, patches: Any, ops: PixelOps) -> Pixels:
-    given = [None if drawn is None else torch.from_numpy(drawn) for drawn in (flags, patches)]
-    return Pixels(tensor=column, flags=given[0], patches=given[1], ops=ops)
+def _pixels(column: Any, drawn: Mapping[str, Any], ops: PixelOps) -> Pixels:
+    return Pixels(tensor=column, drawn={kind: torch.from_numpy(one) for kind, one in drawn.items()}, ops=ops)
 
 
 def group_of_all() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +18,12 @@ from penstock.core.warnings import warn
 class Pixels:
     """uint8 images, and what becomes of them on the device.
 
-    flags: one byte an image, what it goes through. patches: parts of each that are erased, int32 of shape (images, erasings, 4). None where none is.
+    drawn: a tensor for each kind of what the images drew: "flags", one byte an image, what it goes through; "patches", parts of each that are erased, int32 of shape (images, erasings, 4);
+    "partners", and "weights" or "cuts", see `torch_mixes`.
     """
 
     tensor: torch.Tensor
-    flags: torch.Tensor | None
-    patches: torch.Tensor | None
+    drawn: Mapping[str, torch.Tensor]
     ops: PixelOps
 
     @property
@@ -34,8 +35,7 @@ class Pixels:
     def shape(self) -> tuple[int, ...]:
         """That of the images on the device."""
         rows, *axes = self.tensor.shape
-        height, width, channels = axes if self.ops.layout_from == "NHWC" else (*axes[1:], axes[0])
-        return (rows, height, width, channels) if self.ops.layout_to == "NHWC" else (rows, channels, height, width)
+        return (rows, *self.ops.shape(axes))
 
 
 #: Triton's compiler, and what it made so far, are the process's.
@@ -122,6 +122,13 @@ def tables_of(ops: PixelOps) -> torch.Tensor:
     return torch.tensor([list(table) for table in ops.tables], dtype=torch.uint8, device="cpu").reshape(-1, 256)
 
 
+def inside(patches: torch.Tensor, height: int, width: int) -> torch.Tensor:
+    """Of each pixel whether it is in its image's patch (top, left, height, width): of shape (images, height, width)."""
+    y, x = (torch.arange(side, device=patches.device) for side in (height, width))
+    top, left, rows, columns = patches[:, :, None].unbind(1)
+    return ((y >= top) & (y < top + rows))[:, :, None] & ((x >= left) & (x < left + columns))[:, None, :]
+
+
 def expression(
     pixels: torch.Tensor,
     flags: torch.Tensor | None,
@@ -141,10 +148,7 @@ def expression(
     scale, bias, *erased = affine[:, : images.shape[1], None, None]
     numbers = images.float().mul_(scale).add_(bias)  # two roundings, as on the CPU
     if patches is not None:
-        y, x = (torch.arange(side, device=images.device) for side in images.shape[2:])
         for number, value in enumerate(erased):
-            top, left, height, width = patches[:, number, :, None].unbind(1)
-            rows, columns = (y >= top) & (y < top + height), (x >= left) & (x < left + width)
-            numbers = torch.where(rows[:, None, :, None] & columns[:, None, None, :], value, numbers)
+            numbers = torch.where(inside(patches[:, number], *images.shape[2:])[:, None], value, numbers)
     numbers = numbers.type(getattr(torch, ops.dtype))
     return (numbers.permute(0, 2, 3, 1) if ops.layout_to == "NHWC" else numbers).contiguous()

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.plan.nodes import Node, Transform
+from penstock.plan.nodes import Node, Transform, TransformBatch
 from penstock.stages.moved_ops import MovedOps
 
 
 def last_transform(root: Node) -> Node | None:
-    """The transform whose result is delivered as it is: no function, cache or mix is between; None if there is none."""
-    node = root
-    while node.passes_pixels:
+    """The transform whose result is delivered as it is, or as one op on whole batches mixes it: no function, cache or mix of datasets is between; None if there is none."""
+    node, is_mixed = root, False
+    while node.passes_pixels or (not is_mixed and _is_mixed(node)):
+        is_mixed = is_mixed or not node.passes_pixels
         (node,) = node.below
     return node if isinstance(node, Transform) else None
+
+
+def _is_mixed(node: Node) -> bool:
+    """Whether a node is an op on whole batches that a device does."""
+    return isinstance(node, TransformBatch) and node.op.mixed_on_device(()) is not None
 
 
 @dataclass(frozen=True)
@@ -26,5 +32,5 @@ class OnDevice:
 
 
 def in_words(columns: Mapping[str, MovedOps]) -> str:
-    """What a device does, for people: "image: RandomHorizontalFlip, Normalize"; "" for nothing."""
-    return "; ".join(f"{name}: {moved.kernel.words}" for name, moved in columns.items())
+    """What a device does, for people: "image: RandomHorizontalFlip, Normalize, MixUp"; "" for nothing."""
+    return "; ".join(f"{name}: {moved.words}" for name, moved in columns.items())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from penstock.core.columns.spec import Spec
+from penstock.core.columns.spec import Field, Spec
 from penstock.core.errors import PlanError
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
@@ -16,7 +16,7 @@ from penstock.plan.nodes import Batch, Draws, Transform, TransformBatch
 from penstock.plan.tree import find
 from penstock.runtime.stage import Stage
 from penstock.source.protocol import Access
-from penstock.stages.moved_ops import MovedOps
+from penstock.stages.moved_ops import BatchDraws, MovedMix, MovedOps
 from penstock.stages.transform import ApplyKernels, ApplyToBatch, ChainsKernel, look_at_first
 from penstock.transform.family import Chains, DeviceKernel, FileColumn, Kernel, Site, family_of, groups_of, needs_of
 
@@ -89,22 +89,48 @@ def lower_transform_batch(node: TransformBatch, inputs: Sequence[Branch], contex
     (branch,) = inputs
     family, chains = family_of((node.op,)), {"": (node.op,)}
     first = frozenset(name for name in branch.spec or () if is_channels_first(node.input, name))
-    site = replace(_site(branch, context), channels_first=first)
     is_lazy = branch.spec is None or context.is_described
+    fields = branch.spec or {} if is_lazy else _fields_there(branch)
+    site = replace(_site(branch, context), channels_first=first, fields=fields)
     kernel = None if is_lazy else family.compile(chains, site)
+    draws = BatchDraws(
+        seed=context.seed, number=node.draws, together=_together(node, context), is_full=partial(_is_full, context)
+    )
+    branch = _mixing_there(node, kernel, draws, branch)
     apply = ApplyToBatch(
         branch.sources,
         context.places_of(branch),
         context.slots,
         ChainsKernel(family, chains, (), site, kernel),
-        seed=context.seed,
-        number=node.draws,
-        together=_together(node, context),
-        is_full=partial(_is_full, context),
+        draws=draws,
         budget=context.budget,
     )
     branch = branch if kernel is None else _with_fields(branch, kernel.fields)
     return branch.then(Stage(f"transform {type(node.op).__name__}", "cpu", apply, threads=context.threads))
+
+
+def _fields_there(branch: Branch) -> Spec:
+    """The columns, those whose chains a device ends as they are behind that."""
+    fields = dict(branch.spec or {})
+    for name, ops in branch.moved.items():
+        if name in fields:
+            fields[name] = Field(ops.kernel.pixels.dtype, ops.kernel.pixels.shape(fields[name].shape))
+    return fields
+
+
+def _mixing_there(node: TransformBatch, kernel: Kernel | None, draws: BatchDraws, branch: Branch) -> Branch:
+    """With the images that a device mixes left to it: those of float32 whose chains it ends, but for indices. kernel: None in a plan that is described only, or behind a function."""
+    floats = [
+        name
+        for name, ops in branch.moved.items()
+        if name in (branch.spec or {}) and name not in branch.indices and ops.kernel.pixels.dtype == "float32"
+    ]
+    names = node.op.mixed_on_device(floats)
+    if not names:
+        return branch
+    left = None if kernel is None else kernel.mixing_on_device(frozenset(names))
+    mix = MovedMix(kernel=left, draws=draws, words=type(node.op).__name__)
+    return replace(branch, moved={**branch.moved, **{name: replace(branch.moved[name], mix=mix) for name in names}})
 
 
 def _together(node: TransformBatch, context: Context) -> int:

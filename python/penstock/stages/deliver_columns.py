@@ -57,12 +57,10 @@ class DeliverColumns:
     def _leave_to_device(self, item: Columned, part: ItemPart, columns: dict[str, Any]) -> None:
         """Says of columns what the device is to make of them."""
         moved = {name: ops for name, ops in self._on_device.items() if name in columns}
-        if moved:
-            epoch, keys = item.draw_of(part, is_frozen=False)
+        for name, ops in moved.items():
             assert self._deliver.on_device is not None  # or nothing would be left to it
-            for name, ops in moved.items():
-                drawn = ops.drawn(epoch, keys, tuple(columns[name].shape))
-                columns[name] = self._deliver.on_device(columns[name], *drawn, ops.kernel.pixels)
+            drawn = ops.drawn(item, part, tuple(columns[name].shape))
+            columns[name] = self._deliver.on_device(columns[name], drawn, ops.kernel.pixels)
 
     def _valid(self, item: Item) -> Any:
         rank, world_size = self._where.rank, self._where.world_size

@@ -19,13 +19,14 @@ from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.core.warnings import warn
-from penstock.order.keys import BATCH_KEY, TRANSFORM_KEY
+from penstock.order.keys import TRANSFORM_KEY
 from penstock.plan.nodes import Draws, Read
 from penstock.resolve.row_places import RowPlaces
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Columned, ItemPart
 from penstock.source.protocol import Access
+from penstock.stages.moved_ops import BatchDraws
 from penstock.stages.read.parse import NamedRows
 from penstock.stages.read.samples import load_samples
 from penstock.transform.family import Chains, Drawing, Family, Kernel, Site, Workspace
@@ -182,7 +183,7 @@ class ApplyKernels:
 
 
 class ApplyToBatch:
-    """Runs an op on whole batches: an item is one step. together: see `Workspace`, of a full step. is_full: whether a step of an epoch is."""
+    """Runs an op on whole batches: an item is one step."""
 
     def __init__(
         self,
@@ -191,32 +192,22 @@ class ApplyToBatch:
         slots: Slots,
         one: ChainsKernel,
         *,
-        seed: int,
-        number: int,
-        together: int,
-        is_full: Callable[[int], bool],
+        draws: BatchDraws,
         budget: Budget,
     ) -> None:
         self._sources, self._places, self._slots, self._one, self._budget = sources, places, slots, one, budget
-        self._seed, self._number, self._together = seed, number, together
-        self._is_full = is_full
+        self._draws = draws
 
     def __call__(self, item: Columned) -> Columned:
         """Replaces the columns that it makes."""
         part = item.part(self._sources)
         if part is None:
             return item
-        kernel, step = self._one.kernel(part.columns), item.work.step_in_epoch
-        epoch, rows = item.draw_of(part, is_frozen=False)
-        key, of_step = (kernels.mix([self._seed, epoch, BATCH_KEY, self._number, *some]) for some in ([], [step or 0]))
-        work = Workspace(
-            allocate=self._allocate,
-            threads=self._budget.cpus,
-            together=self._together if step is not None and self._is_full(step) else 1,
-        )
+        kernel, (key, together) = self._one.kernel(part.columns), self._draws.of(item, part)
+        work = Workspace(allocate=self._allocate, threads=self._budget.cpus, together=together)
         ids = item.ids_of(part)
         with NamedRows(self._places, ids, self._places.own_id):
-            keys = {"": DrawKeys(rows, key, None if step is None else of_step)}
+            keys = {"": key}
             if item.work.drawn is not None:
                 item.work.drawn.append((None, kernel.drawn(part.columns, keys, work)))
             made = kernel(part.columns, keys, work)

@@ -69,6 +69,10 @@ class Op:
         """The columns that it makes of these, as far as that is known without looking at data. PlanError for what it cannot work on."""
         return given
 
+    def mixed_on_device(self, names: Sequence[str]) -> tuple[str, ...] | None:
+        """Of one on whole batches, which of these columns of float32 images a device mixes, behind the ends of their chains; None where the host needs the images."""
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
@@ -162,6 +166,17 @@ class DeviceKernel(Protocol):
         """Which parts of each row's image are erased, of shape (rows, erasings, 4); None where nothing is. shape: of the batch of bytes."""
 
 
+class DeviceMix(Protocol):
+    """An op on whole batches whose images a device mixes."""
+
+    def mixed(self, key: DrawKeys, together: int) -> Mapping[str, npt.NDArray[Any]]:
+        """What a step's rows drew, by kind; nothing where they are not mixed. together: see `Workspace`.
+
+        Of each row "partners", the place of the other image (int32), and either "weights", what it keeps of itself and takes of the other (two of float32), or "cuts", the part that is
+        the other's (top, left, height, width; int32).
+        """
+
+
 class Kernel:
     """Chains, compiled. columns: those that it works on. fields: those that it makes; a column that it makes nothing of stays."""
 
@@ -186,6 +201,10 @@ class Kernel:
     def on_device(self, columns: frozenset[str]) -> tuple[Kernel | None, Mapping[str, DeviceKernel]]:
         """What stays on the host, None for nothing, and what a device does after it, of these columns."""
         return self, {}
+
+    def mixing_on_device(self, columns: frozenset[str]) -> DeviceMix:
+        """Of an op on whole batches: leaves these columns to a device (see `Op.mixed_on_device`), and does the others itself."""
+        raise NotImplementedError
 
 
 class Drawing(NamedTuple):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Layout = Literal["NCHW", "NHWC"]
 
@@ -28,3 +29,8 @@ class PixelOps:
     layout_to: Layout
     tables: tuple[bytes, ...] = ()
     erased: tuple[tuple[float, ...], ...] = ()
+
+    def shape(self, pixels: Sequence[Any]) -> tuple[Any, ...]:
+        """The axes of an image, of the axes of its bytes."""
+        height, width, channels = pixels if self.layout_from == "NHWC" else (*pixels[1:], pixels[0])
+        return (height, width, channels) if self.layout_to == "NHWC" else (channels, height, width)

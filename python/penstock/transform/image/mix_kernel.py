@@ -1,4 +1,4 @@
-"""Ops that mix the images of a batch, run: partners, what is drawn, and soft labels. See `mixes`."""
+"""Ops that mix the images of a batch, run: partners, what is drawn, and soft labels; images too, but for those that a device mixes. See `mixes`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class MixKernel(Kernel):
     def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:
         """See `Kernel`: what the op draws, and by how many places partners are further on."""
         ((_, key),) = keys.items()
-        place, drawn, shift = self._drawn(key, work)
+        place, drawn, shift = self._drawn(key, work.together)
         is_of_step = not (shift and self._ops[place].per_row)
         of_op: dict[str, Any] = {name: one[0].item() if is_of_step else one for name, one in drawn.items()}
         of_op["shift"], name = shift, type(self._ops[place]).__name__
@@ -63,9 +63,25 @@ class MixKernel(Kernel):
             return {"": {"RandomChoice": of_op}}
         return {"": {"RandomChoice": {"chosen": place}, f"RandomChoice / {place} {name}": of_op}}
 
-    def _drawn(self, key: DrawKeys, work: Workspace) -> tuple[int, Draws, int]:
+    def mixing_on_device(self, columns: frozenset[str]) -> MixKernel:
+        """See `Kernel`."""
+        self._is_first = {name: is_first for name, is_first in self._is_first.items() if name not in columns}
+        self.columns = (*self._is_first, self._label)
+        self.fields = {name: self.fields[name] for name in self.columns}
+        return self
+
+    def mixed(self, key: DrawKeys, together: int) -> Draws:
+        """See `DeviceMix`."""
+        place, drawn, shift = self._drawn(key, together)
+        if not shift:
+            return {}
+        partners = _partners(len(key), together, shift).astype(np.int32)
+        of_rows = {name: np.broadcast_to(one, (len(key),)) for name, one in drawn.items()}
+        return {"partners": partners, **self._ops[place].of_device(of_rows)}
+
+    def _drawn(self, key: DrawKeys, together: int) -> tuple[int, Draws, int]:
         """Which op a step takes, what that draws, and by how many places partners are further on: 0 where nothing is mixed."""
-        if work.together < 2 or key.step is None:
+        if together < 2 or key.step is None:
             return 0, {"lam": np.ones(1)}, 0
         place = 0
         if self._choice is not None:
@@ -75,7 +91,7 @@ class MixKernel(Kernel):
         assert key.step is not None
         of_step = RowGenerator(DrawKeys(np.zeros(1, np.int64), key.step), type(op).__name__)
         drawn = op.draws(of_step, self._size)
-        shift = int(of_step.integers(1, work.together)[0])
+        shift = int(of_step.integers(1, together)[0])
         if op.per_row:
             drawn = op.draws(RowGenerator(key, type(op).__name__), self._size)
         return place, drawn, shift
@@ -85,7 +101,7 @@ class MixKernel(Kernel):
         ((_, key),) = keys.items()
         labels = np.asarray(one_column(self._label, columns))
         rows = len(labels)
-        place, drawn, shift = self._drawn(key, work)
+        place, drawn, shift = self._drawn(key, work.together)
         partners, op = _partners(rows, work.together, shift), self._ops[place]
         weights = op.weights(drawn, self._size) if shift else drawn["lam"]
         of_rows = {name: np.broadcast_to(one, (rows,)) for name, one in drawn.items()}

@@ -77,6 +77,14 @@ class MixOp(ImageOp):
         """Fills `out` with images mixed with their partners, by what each row drew. is_first: whether channels come before rows and columns."""
         raise NotImplementedError
 
+    def of_device(self, drawn: Draws) -> Draws:
+        """The same for a device: see `DeviceMix`. drawn: a number for each row."""
+        raise NotImplementedError
+
+    def mixed_on_device(self, names: Sequence[str]) -> tuple[str, ...]:
+        """See `Op`."""
+        return tuple(name for name in names if self.columns is None or name in self.columns)
+
     def output(self, name: str, given: Spec) -> Spec:
         """See `Op`: what becomes of the labels."""
         return {**given, self.labels_of(given): Field("float32", (self.num_classes,))}
@@ -165,14 +173,17 @@ class MixUp(MixOp):
     def mix(self, images: npt.NDArray[Any], partners: Ids, drawn: Draws, is_first: bool, out: npt.NDArray[Any]) -> None:
         """See `MixOp`: λ × image + (1 - λ) × partner, each product and the sum rounded to float32; uint8 to the nearest at the end."""
         rows = max(1, _PIECE_BYTES // max(1, images[:1].nbytes))
-        lam = drawn["lam"].reshape(-1, 1, 1, 1)
-        mine, other = lam.astype(np.float32), (1.0 - lam).astype(np.float32)
+        mine, other = (one.reshape(-1, 1, 1, 1) for one in _parts(drawn))
         is_float = images.dtype == np.float32
         for begin in range(0, len(images), rows):
             some = slice(begin, begin + rows)
             blended = np.multiply(images[partners[some]], other[some], dtype=np.float32)
             blended += np.multiply(images[some], mine[some], dtype=np.float32)
             out[some] = blended if is_float else np.rint(blended, out=blended)
+
+    def of_device(self, drawn: Draws) -> Draws:
+        """See `MixOp`."""
+        return {"weights": np.stack(_parts(drawn), axis=1)}
 
 
 @dataclass(frozen=True)
@@ -234,3 +245,14 @@ class CutMix(MixOp):
             part: Any = (slice(top, bottom), slice(left, right))
             part = (slice(None), *part) if is_first else part
             out[row][part] = images[partner][part]
+
+    def of_device(self, drawn: Draws) -> Draws:
+        """See `MixOp`."""
+        top, left, bottom, right = (drawn[name] for name in ("top", "left", "bottom", "right"))
+        return {"cuts": np.stack([top, left, bottom - top, right - left], axis=1).astype(np.int32)}
+
+
+def _parts(drawn: Draws) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """What images keep of themselves, and take of their partners."""
+    lam = drawn["lam"]
+    return lam.astype(np.float32), (1.0 - lam).astype(np.float32)

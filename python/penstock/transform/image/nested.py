@@ -171,6 +171,10 @@ class RandomChoice(NestedOp):
         """See `Op`."""
         return self.ops[0].output(name, given) if self.on_batch else given
 
+    def mixed_on_device(self, names: Sequence[str]) -> tuple[str, ...] | None:
+        """See `Op`."""
+        return self.ops[0].mixed_on_device(names)
+
 
 @dataclass(frozen=True, repr=False)
 class RandomOrder(NestedOp):
