@@ -89,6 +89,18 @@ def _try_chains(gpu: Cuda, each: int) -> None:
             raise AssertionError(f"{name}: {error}") from None
 
 
+def mixes_give_what_the_cpu_gives(gpu: Cuda) -> None:
+    """MixUp and CutMix behind the kernel, in both layouts, and a step that is short."""
+    by_row = [op(num_classes=96, per_row=True) for op in (image.MixUp, image.CutMix)]
+    every = [image.RandomChoice(by_row), *by_row, image.MixUp(num_classes=96), image.CutMix(num_classes=96)]
+    for op, layout in itertools.product(every[: gpu.size(5, 1)], ("NCHW", "NHWC")):
+        ops = [*FLIPS[1], image.Normalize(image.IMAGENET), image.RandomErasing(), image.ToLayout(layout)]  # type: ignore[arg-type]
+        plan = pixels(96).transform(image=ops).batch(20).transform(op)
+        with ps.Loader(plan, to="torch", device=gpu.device) as there:
+            assert f"ToLayout, {type(op).__name__}" in there.explain(), "the CPU mixes"
+        assert_same(plan, gpu)
+
+
 def without_triton_too(gpu: Cuda) -> None:
     with without("penstock.deliver.triton_pixels"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says so
@@ -276,6 +288,7 @@ CHECKS: dict[str, Callable[[Cuda], None]] = {
     check.__name__: check
     for check in (
         every_op_and_dtype_gives_what_the_cpu_gives,
+        mixes_give_what_the_cpu_gives,
         without_triton_too,
         columns_of_every_dtype_are_those_of_the_cpu,
         ragged_columns_are_those_of_the_cpu,

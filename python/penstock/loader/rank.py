@@ -10,7 +10,7 @@ from penstock.core.arguments import is_whole
 from penstock.core.errors import PlanError, ProcessError, StateError
 from penstock.core.messages import quoted
 from penstock.dataset import Dataset
-from penstock.deliver import Deliver
+from penstock.deliver import Deliver, open_deliver
 from penstock.deliver.accelerate import is_at_work
 from penstock.deliver.ranks import Ranks
 from penstock.loader.here import Here
@@ -43,6 +43,8 @@ class ThisRank:
         self.items = self._item_source(deliver)
         self._new_share = partial(share_of, dataset, options=options, deliver=deliver, bad_samples=self.bad_samples)
         self._single_steps = SingleSteps()
+        #: Makes steps whose ops tell what they draw, and so does all of them on the host.
+        self._told_steps = SingleSteps()
         self.progress = Progress()
         self.place, self._is_agreed = ranks.place(), False
         #: The places of all lanes, also of other ranks', as they were loaded; None from the first pass on.
@@ -165,7 +167,8 @@ class ThisRank:
 
     def drawn(self, epoch: int, step: int) -> dict[str, Any]:
         """What ops draw in a step: see `SingleSteps.drawn`."""
-        return self._single_steps.drawn(*self._known("draws", epoch, step), epoch, step)
+        share_of, ranks = self._known("draws", epoch, step)
+        return self._told_steps.drawn(partial(share_of, deliver=open_deliver("numpy", None)), ranks, epoch, step)
 
     def _known(
         self, asked: str, epoch: int, step: int
@@ -231,5 +234,6 @@ class ThisRank:
 
     def _release(self) -> None:
         self._single_steps.clear()
+        self._told_steps.clear()
         if self.ledger is not None:
             self.ledger.flush()

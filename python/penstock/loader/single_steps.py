@@ -12,6 +12,9 @@ from penstock.core.columns.spec import Ids
 from penstock.loader.share import RankShare
 from penstock.order.steps.cursor import Work
 
+#: The place of the stage that delivers.
+_DELIVERS = -1
+
 
 class SingleSteps:
     """Makes single steps in the calling thread, one at a time, by stages of its own; these are made when first needed."""
@@ -24,7 +27,7 @@ class SingleSteps:
         self, share_of: Callable[[tuple[int, int]], RankShare], ranks: tuple[int, int], epoch: int, step: int
     ) -> dict[str, Any]:
         """What is delivered of a step, for (rank, world size). share_of: makes their share, where there is none yet."""
-        delivered: dict[str, Any] = self._made(share_of, ranks, Work(epoch, step, 1)).columns
+        delivered: dict[str, Any] = self._made(share_of, ranks, Work(epoch, step, 1), None).columns
         return delivered
 
     def drawn(
@@ -32,7 +35,7 @@ class SingleSteps:
     ) -> dict[str, Any]:
         """What ops draw in a step, by column, op and parameter: arrays of a number a row of the step, NaN for rows that draw none."""
         told: list[tuple[Ids | None, Mapping[str, Any]]] = []
-        rows = self._made(share_of, ranks, Work(epoch, step, 1, drawn=told)).rows
+        rows = self._made(share_of, ranks, Work(epoch, step, 1, drawn=told), _DELIVERS).rows
         found: dict[str, Any] = {}
         for at, columns in told:
             for column, op, name, drawn in _each(columns):
@@ -44,14 +47,16 @@ class SingleSteps:
         of_batch: dict[str, Any] = found.pop("", {})
         return found | of_batch
 
-    def _made(self, share_of: Callable[[tuple[int, int]], RankShare], ranks: tuple[int, int], work: Work) -> Any:
+    def _made(
+        self, share_of: Callable[[tuple[int, int]], RankShare], ranks: tuple[int, int], work: Work, until: int | None
+    ) -> Any:
         with self._lock:
             share = self._share
             if share is None or share.ranks != ranks:
                 share = share_of(ranks)
             self._share = None  # stages in which something failed are not used again
             made: Any = work
-            for stage in share.lowered.stages:
+            for stage in share.lowered.stages[:until]:
                 made = stage.work(made)
             if made.share is not None:
                 share.lowered.budget.release(made.share)
