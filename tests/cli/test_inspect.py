@@ -136,6 +136,40 @@ def test_a_file_that_cannot_be_written_is_a_message(photos: Path, tmp_path: Path
     assert "nowhere/file: No such file or directory; name a file that can be written" in result.stderr
 
 
+@pytest.mark.parametrize("there_was", [b"the old page", None])
+def test_a_page_that_is_interrupted_is_not_there_by_half(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there_was: bytes | None
+) -> None:
+    page = tmp_path / "page.html"
+    if there_was is not None:
+        page.write_bytes(there_was)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("penstock.cli.writing.os.fchmod", full)
+        result = invoke("inspect", str(photos), "--html", str(page))
+    assert (result.exit_code, "page.html: No space left on device" in result.stderr) == (1, True)
+    assert (page.read_bytes() if page.exists() else None) == there_was
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"] * (there_was is not None)
+
+
+def test_a_page_keeps_the_link_and_the_rights_of_the_file_that_was_there(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("old")
+    (tmp_path / "page.html").chmod(0o640)
+    (tmp_path / "link.html").symlink_to("page.html")
+    assert invoke("inspect", str(photos), "--html", str(tmp_path / "link.html")).exit_code == 0
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_page_goes_to_what_is_no_plain_file(photos: Path) -> None:
+    assert invoke("inspect", str(photos), "--html", "/dev/null").exit_code == 0
+    assert not Path("/dev/null").is_file()
+
+
 def test_the_page_needs_nothing_else(photos: Path, tmp_path: Path) -> None:
     place = tmp_path / "<script>alert(1)</script>" / "a.jpg"
     place.parent.mkdir(parents=True)

@@ -17,6 +17,7 @@ from penstock.cli.page import html_page
 from penstock.cli.quarantine import look_into, show_quarantine
 from penstock.cli.sheet import contact_sheet
 from penstock.cli.warnings import files_without_checksums, find_warnings
+from penstock.cli.writing import write_whole
 from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError
 from penstock.core.files.shards import Shards
@@ -76,10 +77,10 @@ def inspect(
     if quarantine is not None:
         facts["quarantine"] = look_into(dataset, str(quarantine), _show_value)
     if sheet is not None:
-        _write(sheet, contact_sheet(dataset))
+        write_whole(sheet, contact_sheet(dataset))
     if html is not None:
         images = contact_sheet(dataset) if image_column(dataset) is not None else None
-        _write(html, html_page(facts, ", ".join(paths), images).encode())
+        write_whole(html, html_page(facts, ", ".join(paths), images).encode())
     if decode:
         facts["decode"] = decode_all(dataset, paths, column)
     if as_json:
@@ -99,13 +100,6 @@ def _end(decoded: Mapping[str, Any]) -> None:
         raise KeyboardInterrupt
     if decoded["bad"]:
         raise typer.Exit(1)
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise PlanError(f"{path}: {error.strerror}; name a file that can be written") from None
 
 
 def describe_dataset(dataset: Dataset, *, may_be_bad: bool = False) -> dict[str, Any]:
