@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -10,22 +9,28 @@ from typing import Any
 import numpy as np
 
 from penstock.core import kernels
+from penstock.core.columns.overlay import Overlay
 from penstock.core.messages import printable
-from penstock.observe.png import Pixels, png
+from penstock.observe.page_cells import Cells
+from penstock.observe.picture import file_kind
 
 #: Characters of a cell, and values of an array that are shown as they are.
 _WIDEST, _VALUES = 32, 4
-#: Longest side of an image in a page, in pixels; images beyond so many bytes are only described.
-_SIDE, _MOST_BYTES = 160, 2_000_000
-#: How files begin that browsers show.
-_KINDS = {b"\xff\xd8\xff": "jpeg", b"\x89PNG": "png", b"GIF8": "gif", b"BM": "bmp", b"RIFF": "webp"}
 
 
 class RowsTable:
-    """Rows, each a dict of values, as text (`str`) and as a table with images in notebooks (`_repr_html_`)."""
+    """Rows, each a dict of values, as text (`str`) and as a table with images in notebooks (`_repr_html_`).
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._rows = rows
+    overlays: by column, what is drawn over the pictures of another one. classes: names of classes, by label.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        overlays: Mapping[str, Overlay] | None = None,
+        classes: Sequence[str] = (),
+    ) -> None:
+        self._rows, self._overlays, self._classes = rows, overlays or {}, classes
         self._names = [*rows[0]] if rows else []
 
     def __repr__(self) -> str:
@@ -43,11 +48,17 @@ class RowsTable:
             f"<th>{escape(name)}<br><small>{escape(kind)}</small></th>"
             for name, kind in zip(self._names, kinds, strict=True)
         )
+        cells = Cells(self._overlays, self._classes)
         body = "".join(
-            f"<tr><th>{number}</th>{''.join(f'<td>{_cell(row[name])}</td>' for name in self._names)}</tr>"
+            f"<tr><th>{number}</th>{''.join(f'<td>{cells.of(name, row, words(row[name]))}</td>' for name in self._names)}</tr>"
             for number, row in enumerate(self._rows)
         )
         return f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def words(value: Any) -> str:
+    """What a cell says of a value."""
+    return _cut(printable(shown(value)))
 
 
 def shown(value: Any) -> str:
@@ -68,7 +79,7 @@ def shown(value: Any) -> str:
 
 def _of_bytes(value: bytes) -> str:
     size = f"{len(value):,} bytes"
-    if _mime(value):
+    if file_kind(value):
         try:
             width, height, _ = kernels.image_info(value)
         except ValueError:
@@ -92,37 +103,3 @@ def _kind(values: Sequence[Any]) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
-
-
-def _cell(value: Any) -> str:
-    kind, data = "png", b""
-    if isinstance(value, bytes) and (mime := _mime(value)):
-        kind, data = mime, value
-    elif (pixels := _pixels(value)) is not None:
-        data = png(pixels)
-    text = escape(_cut(printable(shown(value))))
-    if not data or len(data) > _MOST_BYTES:
-        return text
-    source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-    return f'<img src="{source}" alt="{text}" title="{text}" style="max-width:{_SIDE}px;max-height:{_SIDE}px">'
-
-
-def _mime(value: bytes) -> str:
-    return next((kind for head, kind in _KINDS.items() if value.startswith(head)), "")
-
-
-def _pixels(value: Any) -> Pixels | None:
-    """An array that has the shape of an image, with its rows or its channels first, as RGB; numbers that are no bytes are stretched to 0 … 255."""
-    if not isinstance(value, np.ndarray) or value.ndim != 3 or value.dtype.kind not in "uif" or not value.size:
-        return None
-    if value.shape[2] not in (1, 3, 4):
-        value = np.moveaxis(value, 0, 2)
-    if value.shape[2] not in (1, 3, 4) or min(value.shape[:2]) < 8:
-        return None
-    every = -(-max(value.shape[:2]) // (2 * _SIDE))
-    value = value[::every, ::every, :3]
-    if value.dtype != np.uint8:
-        value = np.nan_to_num(value.astype(np.float32))
-        low, high = float(value.min()), float(value.max())
-        value = np.rint((value - low) * (255 / (high - low or 1))).astype(np.uint8)
-    return np.broadcast_to(value, (*value.shape[:2], 3))

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.batch.stack import field_of
 from penstock.core import kernels
+from penstock.core.columns.rows import take_rows
 from penstock.core.columns.spec import Columns, Field, Ids, Spec
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import DataError, PlanError, RowError
@@ -148,6 +149,8 @@ class ApplyKernels:
                 if item.work.drawn is not None:
                     own = {name: keys[name] for name in one.chains}
                     item.work.drawn.append((part.at, kernel.drawn(part.columns, own, work)))
+                if item.work.watched is not None:
+                    _watch(item.work.watched, part, kernel, {name: keys[name] for name in one.chains}, work)
                 columns.update(kernel(part.columns, {name: keys[name] for name in one.chains}, work))
                 spec.update(kernel.fields)
         return columns, spec
@@ -180,6 +183,21 @@ class ApplyKernels:
         for error in errors:
             row_id = int(ids[error.row])
             bad[error.row] = DataError.of_row(self._places(row_id), self._places.own_id(row_id), error)
+
+
+def _watch(
+    watched: tuple[int, list[tuple[Ids, Mapping[str, Any]]]],
+    part: ItemPart,
+    kernel: Kernel,
+    keys: Mapping[str, DrawKeys],
+    work: Workspace,
+) -> None:
+    """Notes what each op does to the first rows."""
+    at = np.arange(len(next(iter(keys.values())))) if part.at is None else part.at
+    rows = np.flatnonzero(at < watched[0])
+    columns = {name: take_rows(part.columns[name], rows) for name in kernel.columns}
+    own = {name: replace(key, rows=key.rows[rows]) for name, key in keys.items()}
+    watched[1].append((at[rows], kernel.steps(columns, own, work)))
 
 
 class ApplyToBatch:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.core.arguments import is_whole
+from penstock.core.columns.op_step import OpStep
 from penstock.core.columns.rows import join_columns
-from penstock.core.columns.spec import Columns
+from penstock.core.columns.spec import Columns, Ids
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
@@ -83,6 +84,20 @@ class FewRows:
                 break
         return {name: column[:rows] for name, column in dict[str, Any](join_columns(pieces)).items()}
 
+    def head_in_steps(self, rows: int) -> tuple[dict[str, Any], list[dict[str, list[OpStep]]]]:
+        """`head`, and for each row by column what each op did to it; PlanError where rows only come one after the other."""
+        if self._comes_in_order:
+            raise PlanError(
+                "show(steps=True): rows of this plan come one after the other, and what each op does is seen where they are made one by one; write it before "
+                "filter by a function, flat_map or pack, or on data that is no stream"
+            )
+        pieces, found = list[Columns](), list[dict[str, list[OpStep]]]()
+        for first in range(1 if self._is_batched else min(max(rows, 1), cast("int", self._rows))):
+            told: list[tuple[Ids, Mapping[str, Any]]] = []
+            pieces.append(self._made(first, 1, (rows, told)))
+            found += _by_row(told, length_of(pieces[-1]))
+        return {name: column[:rows] for name, column in dict[str, Any](join_columns(pieces)).items()}, found[:rows]
+
     def row(self, number: int) -> Row:
         """One row; IndexError where it does not have so many."""
         if self._is_batched:
@@ -110,8 +125,8 @@ class FewRows:
             for first in range(0, rows, together):
                 yield self._made(first, min(together, rows - first))
 
-    def _made(self, step: int, steps: int) -> Columns:
-        made: Any = Work(0, step, steps)
+    def _made(self, step: int, steps: int, watched: Any = None) -> Columns:
+        made: Any = Work(0, step, steps, watched=watched)
         for stage in self._lowered.stages:
             made = stage.work(made)
         if made.share is not None:
@@ -137,6 +152,16 @@ class FewRows:
             _lowest(LanePlace.of(self._lowered.lanes.places(Position(0, step))[0][0])) for step in (row, row + 1)
         )
         return bool(before.row >= end or (after.used > 0 and after.row >= end))
+
+
+def _by_row(told: Sequence[tuple[Ids, Mapping[str, Any]]], rows: int) -> list[dict[str, list[OpStep]]]:
+    """Steps of transforms one after another, as those of each row."""
+    found: list[dict[str, list[OpStep]]] = [{} for _ in range(rows)]
+    for at, columns in told:
+        for name, of_rows in columns.items():
+            for place, steps in zip(at.tolist(), of_rows, strict=True):
+                found[place].setdefault(name, []).extend(steps)
+    return found
 
 
 def number_of(asked: Any) -> int:

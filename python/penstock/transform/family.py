@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core import kernels
+from penstock.core.columns.op_step import OpStep
 from penstock.core.columns.pixel_ops import PixelOps
 from penstock.core.columns.spec import Bytes, Column, Columns, Field, Ids, Spec
 from penstock.core.draw_keys import DrawKeys
@@ -196,6 +197,10 @@ class Kernel:
 
     def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:
         """What the chains draw for these rows, by column (`""` for an op on the batch), op and parameter: an array of a number a row, or one number for all of them."""
+        return {}
+
+    def steps(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, list[list[OpStep]]]:
+        """What each op of its chains did to these rows, by column: for each row the ops in order. Nothing of chains that make no pictures."""
         return {}
 
     def on_device(self, columns: frozenset[str]) -> tuple[Kernel | None, Mapping[str, DeviceKernel]]:

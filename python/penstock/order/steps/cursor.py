@@ -33,6 +33,7 @@ class Work:
 
     asked: the rows, where they are no steps of the order: `step` is then no more than the work's own number, and `steps` is 1.
     drawn: gets what ops draw, with the places of their rows in the step (None for all of them); None where nobody asks.
+    watched: the first rows, and what gets the places of those among them that a transform works on, and what each op does to them; None where nobody asks.
     """
 
     epoch: int
@@ -40,6 +41,7 @@ class Work:
     steps: int
     asked: AskedRows | None = field(default=None, compare=False, repr=False)
     drawn: list[tuple[Ids | None, Mapping[str, Any]]] | None = field(default=None, compare=False, repr=False)
+    watched: tuple[int, list[tuple[Ids, Mapping[str, Any]]]] | None = field(default=None, compare=False, repr=False)
 
     @property
     def step_in_epoch(self) -> int | None:

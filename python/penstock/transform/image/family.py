@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core import kernels
+from penstock.core.columns.op_step import OpStep
 from penstock.core.columns.spec import Columns, EntryPoints, Ids
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, RowError
@@ -34,6 +35,7 @@ from penstock.transform.image.mix_kernel import MixKernel
 from penstock.transform.image.nested import labelled
 from penstock.transform.image.numbers import ToLayout
 from penstock.transform.image.same_sizes import unequal_sizes
+from penstock.transform.image.steps import ChainSteps
 from penstock.transform.image.view import From, flattened
 
 
@@ -240,6 +242,24 @@ class ImageColumns(Kernel):
             labels = labelled(ops, numbers_of(ops, numbers))
             drawn = self._kernels[name].drawn(column, keys[name].rows, keys[name].stage, boxes.get(name))
             found[name] = {labels[number]: parameters for number, parameters in drawn.items()}
+        return found
+
+    def steps(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, list[list[OpStep]]]:
+        """See `Kernel`."""
+        column, drawn = one_column(self._column, columns), self.drawn(columns, keys, work)
+        found = dict[str, list[list[OpStep]]]()
+        for name, (_, ops, numbers) in self._flat.items():
+            every = numbers_of(ops, numbers)
+            chain = ChainSteps(
+                ops=ops,
+                numbers=every,
+                labels=labelled(ops, every),
+                source=self._field,
+                channels_first=self._column in self._site.channels_first,
+                limits=self._site.limits,
+                whole=self._kernels[name],
+            )
+            found[name] = chain.of(column, keys[name].rows, keys[name].stage, drawn[name])
         return found
 
     def sizes(self, drawing: Drawing) -> dict[int, npt.NDArray[np.uint32]]:
