@@ -1092,7 +1092,7 @@ class Dataset:
         with FewRows(self.root) as rows:
             return dict[str, Any](rows.head(n))
 
-    def show(self, n: int = 5, *, steps: bool = False, **over: Any) -> None:
+    def show(self, n: int = 5, *, steps: bool = False, html: str | PathLike[str] | None = None, **over: Any) -> None:
         """Prints the first rows as a table with dtypes, shapes and shortened values; in a notebook, images are shown, with the boxes, masks and points that belong to them.
 
         What lies over an image is what the plan's `Boxes`, `Mask` and `KeyPoints` say, or a chain of `Decode(mode="P")` beside it; of data that no transform has named yet, say it here.
@@ -1101,20 +1101,25 @@ class Dataset:
             n: how many. Default: 5.
             steps: True shows what each op of `transform` did to each of them: its image behind the first op, behind the second, …, and what the op drew. Numbers that are no bytes
                 are stretched from their least to their most. Default: False.
+            html: a file to write as a page, in place of printing. Default: none.
             over: by column, what lies over an image, in the words of `transform`: `boxes=Boxes(of="image", format="XYWH", labels="label")`.
 
         Raises:
-            PlanError: with steps, for a plan without ops on images, and where rows only come one after the other; for what says of no column what lies over it.
+            PlanError: with steps, for a plan without ops on images, and where rows only come one after the other; for what says of no column what lies over it, and for a page that cannot be written.
 
         Example:
             data.show(2)
-            ps.read("photos").transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(64)]).show(1, steps=True)
+            photos = ps.read("photos").transform(image=[ps.image.Decode(), ps.image.RandomResizedCrop(64)])
+            photos.show(1, steps=True)
         """
         check_flags("show", steps=steps)
         check_whole("show", MOST_ROWS, n=n)
-        from penstock.tools.seeing import steps_of, table_of
+        from penstock.tools.seeing import steps_of, table_of, write_page
 
         table = (steps_of if steps else table_of)(self.root, n, over)
+        if html is not None:
+            write_page(html, table)
+            return
         ipython = sys.modules.get("IPython")
         if ipython is None or ipython.get_ipython() is None:
             print(table)

@@ -148,7 +148,7 @@ def test_a_page_that_is_interrupted_is_not_there_by_half(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("penstock.cli.writing.os.fchmod", full)
+        patched.setattr("penstock.core.files.whole.os.fchmod", full)
         result = invoke("inspect", str(photos), "--html", str(page))
     assert (result.exit_code, "page.html: No space left on device" in result.stderr) == (1, True)
     assert (page.read_bytes() if page.exists() else None) == there_was

@@ -15,12 +15,13 @@ from penstock.cli.decode import decode_all, show_decoded
 from penstock.cli.opening import Json, Paths, first_rows, image_column, is_image, open_dataset
 from penstock.cli.page import html_page
 from penstock.cli.quarantine import look_into, show_quarantine
+from penstock.cli.seen import BoxColumn, BoxFormat, Format, LabelColumn, MaskColumn, Seeing, StepOps
 from penstock.cli.sheet import contact_sheet
 from penstock.cli.warnings import files_without_checksums, find_warnings
-from penstock.cli.writing import write_whole
 from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError
 from penstock.core.files.shards import Shards
+from penstock.core.files.whole import write_whole
 from penstock.dataset import Dataset
 from penstock.source.nulls import null_count
 
@@ -50,6 +51,11 @@ def inspect(
     decode: Decode = False,
     column: Column = None,
     quarantine: Quarantine = None,
+    boxes: BoxColumn = None,
+    box_format: Format = BoxFormat.XYXY,
+    labels: LabelColumn = None,
+    mask: MaskColumn = None,
+    ops: StepOps = None,
 ) -> None:
     """Show what a dataset holds: format, files, sizes, columns, classes, a few samples, and warnings.
 
@@ -61,17 +67,25 @@ def inspect(
     With --quarantine it shows the bad samples that training met: what was wrong with each, and what it holds now. The file is
     what penstock.Loader(dataset, on_error="skip", quarantine="bad.jsonl") wrote.
 
+    With --html the page also draws boxes (--boxes) and masks (--mask) over the first images, and with --ops it shows these images
+    behind each op of the usual augmentation, with what the op drew. For a pipeline of your own call
+    dataset.show(steps=True, html="page.html") in Python.
+
     Examples:
         penstock inspect data/train
         penstock inspect 'data/train-*.tfrecord'
         penstock inspect data/train --json | jq .classes
         penstock inspect data/train --sheet images.png --html page.html
+        penstock inspect data/train --html page.html --ops rrc224
+        penstock inspect 'data/*.parquet' --html page.html --boxes bbox --box-format XYWH --labels category
         penstock inspect data/train --decode
         penstock inspect 'data/*.parquet' --decode --column image --json | jq .decode.bad
         penstock inspect data/train --quarantine bad.jsonl
     """
     if column is not None and not decode:
         raise PlanError("--column: names the column for --decode, which is missing; pass both")
+    seeing = Seeing(boxes=boxes, box_format=box_format, labels=labels, mask=mask, ops=ops)
+    seeing.check(is_page=html is not None)
     dataset = open_dataset(paths)
     facts = describe_dataset(dataset, may_be_bad=decode or quarantine is not None)
     if quarantine is not None:
@@ -80,7 +94,7 @@ def inspect(
         write_whole(sheet, contact_sheet(dataset))
     if html is not None:
         images = contact_sheet(dataset) if image_column(dataset) is not None else None
-        write_whole(html, html_page(facts, ", ".join(paths), images).encode())
+        write_whole(html, html_page(facts, ", ".join(paths), images, seeing.parts(dataset)).encode(errors="replace"))
     if decode:
         facts["decode"] = decode_all(dataset, paths, column)
     if as_json:

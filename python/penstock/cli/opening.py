@@ -150,11 +150,12 @@ def usual_plan(dataset: Dataset, ops: Ops, batch_size: int) -> Dataset:
             raise PlanError(
                 f"--ops {ops.value}: no column holds images (columns: {', '.join(dataset.spec)}); use --ops none"
             )
-        plan = plan.transform(**{column: _chain(ops)})
+        plan = plan.transform(**{column: usual_chain(ops)})
     return plan.batch(min(batch_size, len(dataset)))
 
 
-def _chain(ops: Ops) -> list[Any]:
+def usual_chain(ops: Ops) -> list[Any]:
+    """The ops on images."""
     if ops is Ops.decode:
         return [image.Decode("RGB"), image.Resize((_SIZE, _SIZE))]
     return [

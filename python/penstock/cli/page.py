@@ -1,4 +1,4 @@
-"""The output of `penstock inspect` as one self-contained HTML page: for a wiki, a ticket, a colleague."""
+"""The output of `penstock inspect` as a page."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from html import escape
 from typing import Any
 
 from penstock.cli.console import shape_text, size_text
-
-_STYLE = """body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; margin: 0 0 1.5em; } th, td { text-align: left; padding: .2em 1em .2em 0; border-bottom: 1px solid #ddd; }
-td { overflow-wrap: anywhere; } .warning { background: #fff3cd; padding: .5em 1em; margin: .5em 0; } img { max-width: 100%; }"""
+from penstock.observe.page import page_of
 
 
-def html_page(facts: Mapping[str, Any], where: str, sheet: bytes | None) -> str:
-    """The page. Text from the data is escaped; the contact sheet is embedded."""
+def html_page(facts: Mapping[str, Any], where: str, sheet: bytes | None, seen: Sequence[str]) -> str:
+    """The page. Text from the data is escaped; the contact sheet is embedded. seen: what follows it, as HTML."""
     shards = facts["shards"]
     files = f" in {shards['count']:,} files" if shards["count"] else ""
     sample = size_text(facts["bytes_per_sample"])
@@ -24,7 +21,6 @@ def html_page(facts: Mapping[str, Any], where: str, sheet: bytes | None) -> str:
         f"{sample} a sample. Digest {facts['digest']}.</p>"
     )
     parts = [
-        f"<h1>{escape(where)}</h1>",
         summary,
         *(f'<p class="warning">{escape(warning)}</p>' for warning in facts["warnings"]),
         "<h2>Columns</h2>",
@@ -39,8 +35,7 @@ def html_page(facts: Mapping[str, Any], where: str, sheet: bytes | None) -> str:
     if sheet is not None:
         data = base64.b64encode(sheet).decode()
         parts += ["<h2>Images</h2>", f'<img alt="images of the dataset" src="data:image/png;base64,{data}">']
-    head = f'<meta charset="utf-8"><title>{escape(where)}</title><style>{_STYLE}</style>'
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(parts) + "\n</body></html>\n"
+    return page_of(where, (*parts, *seen))
 
 
 def _column(entry: tuple[str, Mapping[str, Any]]) -> tuple[str, str, str, str]:

@@ -31,20 +31,22 @@ _ABOVE = "position:absolute;left:0;top:0;width:100%;height:100%"
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnOver:
     """What lies over a picture as HTML, and what is said of it below, as text."""
 
     html: str = ""
     note: str = ""
 
 
-def drawn_over(name: str, overlay: Overlay, row: Mapping[str, Any], size: Size, classes: Sequence[str] = ()) -> Drawn:
+def drawn_over(
+    name: str, overlay: Overlay, row: Mapping[str, Any], size: Size, classes: Sequence[str] = ()
+) -> DrawnOver:
     """The column `name` of a row over a picture of `size`. classes: names of the classes that the first label of whole numbers means."""
     draw = {"boxes": _boxes, "mask": _mask, "points": _points}[overlay.kind]
     try:
         return draw(name, overlay, row, size, classes)
     except Undrawable as error:
-        return Drawn(note=f"{name}: {error}; not drawn")
+        return DrawnOver(note=f"{name}: {error}; not drawn")
 
 
 def _css(number: int) -> str:
@@ -58,7 +60,7 @@ def _hex(parts: Iterable[int]) -> str:
 # Boxes
 
 
-def _boxes(name: str, overlay: Overlay, row: Mapping[str, Any], size: Size, classes: Sequence[str]) -> Drawn:
+def _boxes(name: str, overlay: Overlay, row: Mapping[str, Any], size: Size, classes: Sequence[str]) -> DrawnOver:
     boxes = _edges(_numbers(row[name], 4), overlay.format)
     labels = _labels(overlay, row, len(boxes), classes)
     finite = _all(np.isfinite(boxes))
@@ -146,7 +148,7 @@ def _ink(number: int) -> str:
 # Points
 
 
-def _points(name: str, overlay: Overlay, row: Mapping[str, Any], size: Size, classes: Sequence[str]) -> Drawn:  # noqa: ARG001  # as the others
+def _points(name: str, overlay: Overlay, row: Mapping[str, Any], size: Size, classes: Sequence[str]) -> DrawnOver:  # noqa: ARG001  # as the others
     numbers = array_of(row[name])
     each = numbers.shape[1] if numbers.ndim == 3 else 1  # a colour for each object
     points = _numbers(numbers.reshape(-1, numbers.shape[2]) if numbers.ndim == 3 else numbers, 2)
@@ -165,11 +167,11 @@ def _points(name: str, overlay: Overlay, row: Mapping[str, Any], size: Size, cla
 # Masks
 
 
-def _mask(name: str, overlay: Overlay, row: Mapping[str, Any], size: Size, classes: Sequence[str]) -> Drawn:  # noqa: ARG001  # as the others
+def _mask(name: str, overlay: Overlay, row: Mapping[str, Any], size: Size, classes: Sequence[str]) -> DrawnOver:  # noqa: ARG001  # as the others
     coloured, found = mask_colours(row[name], size)
     data = base64.b64encode(png(coloured)).decode()
     above = f'<img src="data:image/png;base64,{data}" alt="" style="{_ABOVE};image-rendering:pixelated">'
-    return Drawn(html=above, note=f"{name}: {found}")
+    return DrawnOver(html=above, note=f"{name}: {found}")
 
 
 # What all use
@@ -203,10 +205,10 @@ def _scale(size: Size) -> float:
     return max(1.0, max(size) / SIDE)
 
 
-def _shapes(name: str, shapes: Sequence[str], size: Size, count: str, said: Mapping[str, Which]) -> Drawn:
+def _shapes(name: str, shapes: Sequence[str], size: Size, count: str, said: Mapping[str, Which]) -> DrawnOver:
     words = [count, *(f"{int(which.sum()):,} {what}" for what, which in said.items() if which.any())]
     if len(shapes) > _MOST:
         words.append(f"the first {_MOST} drawn")
     inside = "".join(shapes[:_MOST])
     svg = f'<svg viewBox="0 0 {size[1]} {size[0]}" preserveAspectRatio="none" style="{_ABOVE}">{inside}</svg>'
-    return Drawn(html=svg if inside else "", note=f"{name}: {', '.join(words)}")
+    return DrawnOver(html=svg if inside else "", note=f"{name}: {', '.join(words)}")

@@ -47,7 +47,7 @@ def picture_of(value: Any) -> Picture | None:
 
 
 def file_kind(value: bytes) -> str:
-    """The kind of a file that browsers show; "" for another one: file_kind(b"BM…") == "bmp"."""
+    """The kind of a file that browsers show; "" for another one: file_kind(b"BM") == "bmp"."""
     if value[:4] == b"RIFF":
         return "webp" if value[8:12] == b"WEBP" else ""
     return next((kind for head, kind in _KINDS.items() if value.startswith(head)), "")

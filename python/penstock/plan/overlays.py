@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from penstock.core.columns.overlay import Overlay
 from penstock.plan.node import Node
 
-#: By column.
-Overlays: TypeAlias = Mapping[str, Overlay]
+
+def overlays_of(root: Node) -> dict[str, Overlay]:
+    """Of what comes out of a plan, by column. Where sources that become one disagree, nothing is said; a transform that moves pictures without what lay over them takes it away."""
+    if not root.below:
+        return dict(getattr(getattr(getattr(root, "opened", None), "source", None), "overlays", {}))
+    first, *others = map(overlays_of, root.below)
+    if root.joins == "columns":
+        return first | {name: overlay for one in others for name, overlay in one.items()}
+    return _behind(
+        root, {name: overlay for name, overlay in first.items() if all(one.get(name) == overlay for one in others)}
+    )
 
 
-def overlays_of(root: Node) -> Overlays:
-    """Of what comes out of a plan. Where sources that become one disagree, nothing is said; a transform that moves pictures without what lay over them takes it away."""
-    chain = [root]
-    while len(below := chain[-1].below) == 1:
-        chain.append(below[0])
-    *verbs, first = chain
-    found = _joined(first) if below else _of_source(first)
-    for verb in reversed(verbs):
-        found = _behind(verb, found)
-    return found
-
-
-def _of_source(leaf: Node) -> Overlays:
-    opened = getattr(leaf, "opened", None)
-    return dict(getattr(getattr(opened, "source", None), "overlays", {}))
-
-
-def _joined(node: Node) -> Overlays:
-    every = [overlays_of(below) for below in node.below]
-    if node.joins == "columns":
-        return {name: overlay for one in every for name, overlay in one.items()}
-    return {name: overlay for name, overlay in every[0].items() if all(one.get(name) == overlay for one in every)}
-
-
-def _behind(verb: Node, before: Overlays) -> Overlays:
+def _behind(verb: Node, before: dict[str, Overlay]) -> dict[str, Overlay]:
     chains = dict(verb.chains)
     if not chains:
         return before

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from penstock.core.arguments import path_of
 from penstock.core.columns.overlay import Overlay
 from penstock.core.errors import PlanError
+from penstock.core.files.whole import write_whole
 from penstock.core.messages import quoted
+from penstock.observe.page import page_of
 from penstock.observe.rows_table import RowsTable
 from penstock.observe.steps_table import StepsTable
 from penstock.plan.nodes import Node, classes_of
@@ -37,6 +41,12 @@ def steps_of(root: Node, rows: int, over: Mapping[str, Any]) -> StepsTable:
         )
     _check_there(over, overlays, columns)
     return StepsTable(found, steps, overlays, classes_of(root))
+
+
+def write_page(path: Any, table: RowsTable | StepsTable) -> None:
+    """A table as a page of its own; PlanError where that cannot be written."""
+    place = Path(path_of("show", path))
+    write_whole(place, page_of(place.stem, [table._repr_html_()]).encode(errors="replace"))
 
 
 def said(over: Mapping[str, Any]) -> dict[str, Overlay]:
