@@ -185,6 +185,100 @@ def test_the_page_needs_nothing_else(photos: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+# Boxes, masks and steps on the page
+
+
+@pytest.fixture
+def annotated(tmp_path: Path) -> Path:
+    """Three photographs with masks, boxes and labels, of which some are wrong."""
+    random = np.random.default_rng(0)
+
+    def file(pixels: Any, kind: str) -> bytes:
+        out = io.BytesIO()
+        Image.fromarray(pixels).save(out, kind)
+        return out.getvalue()
+
+    sizes = [(60, 80), (50, 40), (70, 30)]
+    table = {
+        "image": [file(random.integers(0, 255, (*size, 3), np.uint8), "JPEG") for size in sizes],
+        "mask": [file(np.full(size, 7, np.uint8), "PNG") for size in [*sizes[:2], (9, 9)]],
+        "boxes": [[[1.0, 2.0, 30.0, 20.0], [float("nan"), 1.0, 2.0, 3.0]], [], [[1.0, 2.0, 3.0]]],
+        "label": [["<script>alert(1)</script>", "dog"], [], ["cat"]],
+        "text": ["<b>", "", ""],
+    }
+    pq.write_table(pa.table(table), tmp_path / "data.parquet")
+    return tmp_path / "data.parquet"
+
+
+def test_the_page_draws_boxes_and_masks(annotated: Path, tmp_path: Path) -> None:
+    options = ("--boxes", "boxes", "--box-format", "XYWH", "--labels", "label", "--mask", "mask")
+    assert invoke("inspect", str(annotated), "--html", str(tmp_path / "page.html"), *options).exit_code == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<h2>First rows</h2>" in page
+    assert '<rect x="1" y="2" width="30" height="20"' in page
+    assert "boxes: 2 boxes, 1 not finite" in page
+    assert "boxes: shape (1, 3), and not 4 numbers each; not drawn" in page
+    assert "mask: a mask of 9 × 9 over a picture of 70 × 30 (height × width); not drawn" in page
+    assert page.count("mask: 7<") == 2
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_the_page_shows_what_each_op_does(photos: Path, tmp_path: Path) -> None:
+    assert invoke("inspect", str(photos), "--html", str(tmp_path / "page.html"), "--ops", "rrc224").exit_code == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8").partition("<h2>What each op does</h2>")[2]
+    names = ["0 Decode", "1 RandomResizedCrop", "2 RandomHorizontalFlip", "3 Normalize"]
+    assert re.findall(r"<b>(.*?)</b>", page) == names * 3
+    assert page.count("<img") == 12
+    assert re.search(r"224 × 224 uint8  top \d+, left \d+, height \d+, width \d+", page)
+    assert len(page) < 4_000_000
+
+
+def test_what_the_page_cannot_show_is_told_there(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for number, picture in enumerate(sorted(photos.rglob("*.jpg"))[:4]):
+        (tmp_path / "data" / f"{number}.jpg").write_bytes(picture.read_bytes()[: None if number else 300])
+    result = invoke("inspect", str(tmp_path / "data"), "--html", str(tmp_path / "page.html"), "--ops", "decode")
+    assert result.exit_code == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert re.search(r'class="warning">[^<]*0\.jpg: a damaged JPEG', page)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--boxes", "boxes"), "--boxes: is for the page that --html writes, which is missing; pass both"),
+        (("--mask", "mask"), "--mask: is for the page that --html writes, which is missing"),
+        (("--ops", "rrc224"), "--ops: is for the page that --html writes, which is missing"),
+        (("--html", "PAGE", "--labels", "label"), "--labels: names what boxes are, and --boxes is missing"),
+        (("--html", "PAGE", "--boxes", "box"), "--boxes box: no such column; there are image, mask, boxes, label"),
+        (("--html", "PAGE", "--boxes", "boxes", "--labels", "x"), "--labels x: no such column"),
+    ],
+)
+def test_options_that_do_nothing_are_refused(
+    annotated: Path, tmp_path: Path, options: tuple[str, ...], told: str
+) -> None:
+    page = tmp_path / "page.html"
+    result = invoke("inspect", str(annotated), *(str(page) if option == "PAGE" else option for option in options))
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert not page.exists()
+
+
+def test_columns_that_are_no_boxes_are_told_on_the_page(annotated: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert invoke("inspect", str(annotated), "--html", str(page), "--boxes", "text", "--mask", "label").exit_code == 0
+    assert "text: rows of unequal length, or no numbers; not drawn" in page.read_text(encoding="utf-8")
+
+
+def test_data_without_images_has_nothing_to_draw_over(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1, 2], "boxes": [[[1.0, 2, 3, 4]]] * 2}), tmp_path / "data.parquet")
+    for option in (("--boxes", "boxes"), ("--mask", "boxes"), ("--ops", "decode")):
+        result = invoke("inspect", str(tmp_path / "data.parquet"), "--html", str(tmp_path / "page.html"), *option)
+        assert result.exit_code == 1
+        assert f"{option[0]}: no column holds images (columns: x, boxes); leave {option[0]} out" in result.stderr
+
+
 def test_sources_of_every_kind_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of columns, objects, streams; none has files."""
     rows = [{"id": number, "text": f"text {number}", "list": [number] * 3} for number in range(50)]
