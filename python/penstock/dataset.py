@@ -28,6 +28,7 @@ from penstock.core.verbs.padding import as_names, as_padding_value
 from penstock.core.verbs.trainers import refuse_trainers
 from penstock.core.warnings import warn
 from penstock.plan.check import check_verb
+from penstock.plan.columns import check_names
 from penstock.plan.drawing import check_drawn, followed
 from penstock.plan.expression import Expression
 from penstock.plan.nodes import (
@@ -67,6 +68,7 @@ from penstock.source.protocol import Access, AnySource
 from penstock.storage import Storage
 from penstock.storage.cache.folder import chosen_cache
 from penstock.storage.cache.storage import CachedStorage
+from penstock.transform.recipe import end_of, recipes_in
 
 if TYPE_CHECKING:
     from penstock.tools.simulate import Simulation
@@ -240,7 +242,7 @@ class Dataset:
 
         Args:
             *on_batch: behind `batch`, ops on whole batches: transform(ps.image.MixUp(0.2, num_classes=1000)).
-            **columns: an op or a list of ops for each column, by name. `draws` is an option where it is text, and a column where it is ops: it says whether
+            **columns: an op, a list of ops or a `Recipe` for each column, by name. `draws` is an option where it is text, and a column where it is ops: it says whether
                 the random ops of several columns belong together. draws="together", for an image and its mask: random ops at the same place draw the same
                 numbers. Those that move pixels must be the same in all chains, one after another (RandomResizedCrop with the same `scale` and `ratio`,
                 flips with the same `p`); their sizes and interpolation may differ, and so may all other ops: a mask has no Normalize and no colours.
@@ -268,14 +270,25 @@ class Dataset:
         if on_batch:
             return self._on_batches(on_batch, columns)
         drawn = columns.pop("draws") if isinstance(columns.get("draws", ()), (str, type(None))) else None
+        recipes = recipes_in(columns)
+        end = end_of(recipes, columns, drawn)
+        given = {name: recipes[name].ops if name in recipes else ops for name, ops in columns.items()}
         chains = tuple(
-            (name, tuple(ops) if isinstance(ops, (list, tuple)) else (ops,)) for name, ops in columns.items()
+            (name, tuple(ops) if isinstance(ops, (list, tuple)) else (ops,))
+            for name, ops in given.items()
+            if ops or name not in recipes
         )
-        if not chains:
+        if not columns:
             raise PlanError("transform: no columns; write e.g. transform(image=[ps.image.Decode()])")
         check_drawn(chains, drawn)
         follows = followed(chains) if drawn == "together" else ()
-        return self._then(Transform(input=self.root, ops=chains, drawn=drawn, follows=follows))
+        said = () if end else tuple((name, one.steps) for name, one in recipes.items())
+        chain = Transform(input=self.root, ops=chains, drawn=drawn, follows=follows, recipes=said)
+        native = self._then(chain) if chains else self
+        if end is None:
+            return native
+        check_names("transform", [name for name, _ in end.functions], native.root)
+        return native.map_rows(end, workers=end.workers)
 
     def _on_batches(self, ops: Sequence[Any], columns: Mapping[str, Any]) -> Dataset:
         """See `transform`."""

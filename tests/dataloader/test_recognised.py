@@ -238,7 +238,7 @@ def refused(photos: Path) -> list[tuple[Any, str]]:
         (with_transform(v1.ColorJitter()), "ColorJitter"),
         (with_transform(MyFlip()), "MyFlip"),
         (with_transform(hooked), "hooks"),
-        (with_transform(v1.Resize(8, interpolation=v1.InterpolationMode.NEAREST)), "nearest"),
+        (with_transform(v1.Resize(8, interpolation=v1.InterpolationMode.BOX)), "box"),
         (ImageFolder(str(photos), v1.ToTensor(), target_transform=str), "target_transform"),
         (ImageFolder(str(photos), v1.ToTensor(), loader=PIL.Image.open), "loader"),
         (ImageFolder(str(photos), v1.Compose([v1.ToTensor(), v1.Resize(8)])), "Resize"),

@@ -93,6 +93,11 @@ class Node:
         """Columns with their native ops, of verbs that have some."""
         return ()
 
+    @property
+    def recipes(self) -> tuple[tuple[str, Any], ...]:
+        """Columns with what became of each step of a recipe that was written for another library, for `explain`."""
+        return ()
+
     def rows_of(self, below: Sequence[int]) -> int:
         """Rows of an epoch, by those of its inputs."""
         return sum(below)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from penstock.core.messages import counted
+from penstock.core.messages import counted, quoted
 from penstock.deliver import Deliver, open_deliver
 from penstock.lower import lower
 from penstock.lower.lowered import Lowered
@@ -18,6 +19,7 @@ from penstock.resolve.ordering import some_rank
 from penstock.resolve.resolved import resolve
 from penstock.tools.explain_lanes import explain_lanes
 from penstock.tools.explain_mix import explain_mix
+from penstock.transform.recipe import Step, lines_of
 
 
 def explain(root: Node, world_size: int | None, deliver: Deliver | None = None) -> str:
@@ -39,11 +41,16 @@ def explain(root: Node, world_size: int | None, deliver: Deliver | None = None) 
         explain_plan("Plan as written", root),
         explain_plan("Plan as it runs", runs),
         *(["\n".join(["Changed", *(f"  {change}" for change in changes)])] if changes else []),
+        *(_explain_recipe(*recipe) for node in flow(root) for recipe in node.recipes),
         *(explain_mix(node) for node in flow(root) if isinstance(node, Mix)),
     ]
     if find(root, Batch) is not None:
         parts.append(_explain_order(root, world_size, deliver or open_deliver("numpy", None)))
     return "\n\n".join(parts)
+
+
+def _explain_recipe(column: str, steps: Sequence[Step]) -> str:
+    return "\n".join([f"Recipe of {quoted(column)}", *(f"  {line}" for line in lines_of(steps))])
 
 
 def _explain_order(root: Node, world_size: int | None, deliver: Deliver) -> str:

@@ -76,6 +76,7 @@ class Transform(Verb):
     follows: tuple[Follow, ...] = field(default=(), metadata={**LATER, "unsaid": True})
     draws: tuple[Draws, ...] = field(default=(), metadata={"affects_result": False})
     channels_first: tuple[str, ...] = field(default=(), metadata={"affects_result": False})
+    recipes: tuple[tuple[str, Any], ...] = field(default=(), metadata={"affects_result": False, "unsaid": True})
     verb: str = "transform"
 
     column_effect = "changed"
@@ -129,6 +130,11 @@ class MapVerb(FunctionVerb):
 
     column_effect = "unknown"
     keeps_steps = True
+
+    @property
+    def recipes(self) -> tuple[tuple[str, Any], ...]:
+        """What a function says that is the end of recipes."""
+        return getattr(self.function, "recipes", ())
 
 
 @dataclass(frozen=True, kw_only=True)

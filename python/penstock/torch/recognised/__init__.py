@@ -1,6 +1,6 @@
 """PyTorch datasets that Penstock knows: batches are made from what they hold, not item by item in Python.
 
-`walk` says what a dataset holds, `hugging_face` what one of Hugging Face's does; `transforms` has the table of torchvision's transforms.
+`walk` says what a dataset holds, `hugging_face` what one of Hugging Face's does; `transforms` makes native ops of what becomes of an image.
 `open` makes native plans; `batches` makes the batches, of Arrow tables by `tables`, of files by `pipeline`.
 """
 
