@@ -40,7 +40,7 @@ from penstock.transform.image.numbers import IMAGENET, Normalize, Statistics, To
 from penstock.transform.image.op import ImageOp
 from penstock.transform.image.policies import AugMix, AutoAugment, RandAugment, TimmAugment, TrivialAugmentWide, timm
 from penstock.transform.image.quality import JPEG, GaussianBlur, GaussianNoise, RandomAdjustSharpness
-from penstock.transform.image.recipes import from_torchvision
+from penstock.transform.image.recipes import from_albumentations, from_torchvision
 from penstock.transform.image.sizes import Letterbox, RandomResize, RandomShortestSize, ScaleJitter
 from penstock.transform.image.view import From
 from penstock.transform.image.warps import ElasticTransform, RandomAffine, RandomPerspective, RandomRotation
@@ -105,6 +105,7 @@ __all__ = [
     "ToLayout",
     "TrivialAugmentWide",
     "as_first_is",
+    "from_albumentations",
     "from_torchvision",
     "fuse",
     "gives_indices",

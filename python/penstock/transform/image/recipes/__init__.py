@@ -1,8 +1,9 @@
 """Recipes that were written for other libraries, as native ops.
 
-`assemble` puts ops one after another, as far as they are native; `torchvision` and `albumentations` say what each class of theirs is, `torchvision_ops` and `albumentations_ops` one by one.
+`assemble` puts ops one after another, as far as they are native; `torchvision` (its classes in `torchvision_ops`) and `albumentations` say what each class of theirs is; `one_image` decodes for what runs as Python.
 """
 
+from penstock.transform.image.recipes.albumentations import from_albumentations
 from penstock.transform.image.recipes.torchvision import from_torchvision
 
-__all__ = ["from_torchvision"]
+__all__ = ["from_albumentations", "from_torchvision"]

@@ -21,10 +21,11 @@ def decoded(data: bytes, decode: Decode) -> npt.NDArray[Any]:
     try:
         ops = as_first_is((decode, ToLayout("NHWC")), lambda: kernels.image_mode(data))
         kernel = fuse(ops, Field("bytes"), lambda: image_size(data, ops))
-        out = np.empty((1, *(axis or 0 for axis in kernel.field.shape)), kernel.field.numpy_dtype)
+        out: npt.NDArray[Any] = np.empty((1, *(axis or 0 for axis in kernel.field.shape)), kernel.field.numpy_dtype)
         kernel(pa.array([data], pa.large_binary()), np.zeros(1, np.int64), key=0, out=out, threads=1)
     except RowError as error:
         raise DataError("; ".join(filter(None, (error.found, error.do)))) from None
     except ValueError as error:
         raise DataError(str(error)) from None
-    return out[0]
+    pixels: npt.NDArray[Any] = out[0]
+    return pixels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -260,9 +261,7 @@ class TorchvisionEnd:
         tensor = torch.from_numpy(np.ascontiguousarray(np.moveaxis(pixels, -1, 0)) if is_last else pixels)
         if self.state == "tensor":
             return tensor
-        from torchvision import tv_tensors
-
-        return tv_tensors.Image(tensor)
+        return import_module("torchvision.tv_tensors").Image(tensor)
 
 
 def as_array(made: Any) -> Any:
