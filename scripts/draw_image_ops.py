@@ -63,6 +63,12 @@ def as_bytes(image: npt.NDArray[Any]) -> Pixels:
     return np.broadcast_to(image, (*image.shape[:2], 3))
 
 
+def crops(op: Any) -> Pixels:
+    """The crops of the cat."""
+    made: Pixels = ps.from_arrays({"image": cat()[None]}).transform(image=[op, UPRIGHT]).head(1)["image"][0]
+    return made
+
+
 def views() -> list[Pixels]:
     """Three views of one image."""
     crops = [I.RandomResizedCrop((HEIGHT, WIDTH)), I.ColorJitter(0.4, 0.4, 0.4, 0.1), UPRIGHT]
@@ -118,6 +124,8 @@ PICTURES: dict[str, Callable[[], list[Pixels]]] = {
     "From": views,
     "Resize": lambda: each(I.Resize((120, 80)), I.Resize(60), I.Resize((90, 120), interpolation="nearest")),
     "CenterCrop": lambda: each(I.CenterCrop(100), I.CenterCrop((40, 160)), I.CenterCrop((120, 60))),
+    "FiveCrop": lambda: [*crops(I.FiveCrop((60, 80)))],
+    "TenCrop": lambda: [np.concatenate(pair) for pair in np.stack(np.split(crops(I.TenCrop((60, 80))), 2), axis=1)],
     "RandomResizedCrop": lambda: draws(I.RandomResizedCrop((HEIGHT, WIDTH))),
     "RandomCrop": lambda: draws(I.RandomCrop(80, padding=10)),
     "Pad": lambda: [draws(I.Resize((80, 120)), I.Pad(20, padding_mode=mode), rows=1)[0] for mode in ("constant", "edge", "reflect")],

@@ -16,7 +16,7 @@ use penstock_core::image::moves::Border;
 use penstock_core::image::one_image;
 use penstock_core::image::ops::warp::Look;
 use penstock_core::image::ops::{
-    AugMix, AutoAugment, CenterCrop, ColorJitter, ElasticTransform, Erased, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Letterbox, Margin, Op, Ops, Pad, RandAugment, RandomAffine, RandomChange,
+    AugMix, AutoAugment, CenterCrop, ColorJitter, Crops, ElasticTransform, Erased, Fit, GaussianBlur, GaussianNoise, Grayscale, Jpeg, Letterbox, Margin, Mirrored, Op, Ops, Pad, RandAugment, RandomAffine, RandomChange,
     RandomChannelPermutation, RandomCrop, RandomErasing, RandomGrayscale, RandomHorizontalFlip, RandomIoUCrop, RandomPerspective, RandomPhotometricDistort, RandomResize, RandomResizedCrop,
     RandomRotation, RandomShortestSize, RandomVerticalFlip, RandomZoomOut, Resize, ScaleJitter, TimmAugment, TrivialAugmentWide, colour,
 };
@@ -56,6 +56,10 @@ fn margin(byte: u8) -> Margin {
     }
 }
 
+fn mirrored(byte: u8) -> Option<Mirrored> {
+    [None, Some(Mirrored::Horizontally), Some(Mirrored::Vertically)][usize::from(byte) % 3]
+}
+
 /// What moves pixels elsewhere than to rows and columns.
 fn move_of(choice: &[u8]) -> Arc<dyn Op> {
     let (size, how) = ((side(choice[1]), side(choice[2])), choice[0] / 16 % 8 + 8 * (choice[1] & 1));
@@ -83,12 +87,13 @@ fn move_of(choice: &[u8]) -> Arc<dyn Op> {
         12 => Arc::new(RandomShortestSize { min_size: vec![a + 1.0, b + 1.0], max_size: Some(a + b + 1.0), scaling }),
         13 => Arc::new(ScaleJitter { target_size: size, scale_range: (0.1, 2.0), scaling }),
         14 => Arc::new(Letterbox { size, fill: vec![b], scaling }),
-        _ => Arc::new(RandomIoUCrop {
+        15 if choice[2] & 1 == 0 => Arc::new(RandomIoUCrop {
             scale: (0.01 + p / 2.0, 1.0),
             ratio: (0.5, 0.5 + b / 64.0),
             options: vec![b / 255.0, p, 1.0],
             trials: 1 + usize::from(choice[1] % 40),
         }),
+        _ => Arc::new(Crops { size, mirrored: mirrored(choice[0]) }),
     }
 }
 
@@ -171,13 +176,22 @@ fn program(choice: &[u8; CHOICE]) -> Program {
     let made = |choice: &[u8]| if choice[0] >= 128 && has_colours { change(choice, mode) } else { op(choice) };
     let mut chain: Ops = ops.chunks(3).filter_map(made).zip(1..).map(|(op, number)| (number, op)).collect();
     chain.push((9, Arc::new(Resize { fit: Fit::Exact { height, width }, scaling: scaling(format[3]) })));
+    let mirrored = mirrored(format[3]);
+    let (crops, crop) = match (format[3] & 128, mirrored) {
+        (0, _) => (1, (height, width)),
+        (_, mirrored) => (if mirrored.is_some() { 10 } else { 5 }, (height.div_ceil(2), width.div_ceil(2))),
+    };
+    if crops > 1 {
+        chain.push((10, Arc::new(Crops { size: crop, mirrored })));
+    }
     let raw = if mode.is_wide() { Dtype::Uint16 } else { Dtype::Uint8 };
     let format = Format {
-        height,
-        width,
+        height: crops * crop.0,
+        width: crop.1,
         channels: mode.channels(),
         is_wide: mode.is_wide(),
         dtype: [raw, Dtype::Float16, Dtype::Bfloat16, Dtype::Float32][usize::from(format[2] >> 1 & 3)],
+        crops,
         layout: if format[2] & 8 == 0 { Layout::Nchw } else { Layout::Nhwc },
         scale: [1.0 / 255.0, 0.5, 2.0, 1.0],
         bias: [0.0, -1.0, 0.25, 0.5],

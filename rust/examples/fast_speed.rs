@@ -58,6 +58,7 @@ fn measure(fast: bool, filter: Filter, files: &[Vec<u8>], indexes: Option<&Vec<O
         channels: 3,
         is_wide: false,
         dtype: Dtype::Float32,
+        crops: 1,
         layout: Layout::Nchw,
         scale,
         bias,

@@ -51,6 +51,7 @@ fn measure(level: Level, filter: Filter, dtype: Dtype, layout: Layout, pixels: &
         channels: 3,
         is_wide: false,
         dtype,
+        crops: 1,
         layout,
         scale: [0.017, 0.0175, 0.0174, 1.0],
         bias: [-2.1, -2.0, -1.8, 0.0],

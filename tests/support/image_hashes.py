@@ -27,6 +27,9 @@ OPS = (
     image.RandomShortestSize([31], 40),
     image.ScaleJitter((90, 90), (0.7, 0.7)),
     image.Letterbox((64, 50), 114),
+    image.FiveCrop((20, 31)),
+    image.TenCrop((20, 31)),
+    image.TenCrop(20, vertical_flip=True),
 )
 
 

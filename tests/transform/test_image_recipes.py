@@ -35,6 +35,8 @@ BY_HAND: list[tuple[Any, list[I.ImageOp]]] = [
     (v2.RandomResizedCrop(16, (0.2, 1), (1, 2), 3), [I.RandomResizedCrop(16, (0.2, 1), (1, 2), "bicubic")]),
     (v2.RandomHorizontalFlip(0.3), [I.RandomHorizontalFlip(0.3)]),
     (v2.RandomVerticalFlip(1), [I.RandomVerticalFlip(1)]),
+    (v2.FiveCrop(20), [I.FiveCrop(20)]),
+    (v2.TenCrop((20, 24), vertical_flip=True), [I.TenCrop((20, 24), vertical_flip=True)]),
     (v2.Pad([1, 2], fill=(1, 2, 3)), [I.Pad((1, 2), (1, 2, 3))]),
     (v2.Pad(3, fill={tv_tensors.Image: 7, "others": 0}), [I.Pad(3, 7)]),
     (v2.RandomCrop(20, padding=4, padding_mode="reflect"), [I.RandomCrop(20, (4, 4, 4, 4), padding_mode="reflect")]),
@@ -158,6 +160,14 @@ def test_images_of_several_sizes_are_left_to_python_with_the_decoding() -> None:
     assert recipe.steps[0] == ("Decode", PYTHON, "images have several sizes until then, which no batch can hold")
 
 
+def test_a_function_gets_the_crops_of_an_image_one_by_one(pixels: Any) -> None:
+    transform = v2.Compose([v2.CenterCrop(30), v2.FiveCrop(20), v2.Lambda(lambda crop: crop // 2)])
+    recipe = I.from_torchvision(transform, decode=None)
+    assert [step.how for step in recipe.steps] == [NATIVE, PYTHON, PYTHON]
+    wanted = np.stack([np.stack(transform(tv_tensors.Image(one.transpose(2, 0, 1)))) for one in pixels])
+    assert np.array_equal(rows(pixels, recipe), wanted)
+
+
 def test_explain_tells_of_every_step(pixels: Any) -> None:
     recipe = I.from_torchvision([v2.CenterCrop(20), v2.ColorJitter(hue=0.1), v2.PILToTensor(), MyFlip()], decode=None)
     text = ps.from_arrays({"x": pixels}).transform(x=recipe).explain()
@@ -182,7 +192,6 @@ def test_explain_tells_of_every_step(pixels: Any) -> None:
         functools.partial(v2.functional.hflip),
         lambda image: image,
         MyFlip(),
-        v2.FiveCrop(10),
     ],
     ids=repr,
 )
@@ -229,6 +238,6 @@ def test_every_class_of_torchvision_is_told(pixels: Any) -> None:
     from penstock.transform.image.recipes.torchvision_ops import OPS
 
     nested = {"Compose", "RandomApply", "RandomChoice", "RandomOrder"}
-    python = {"FiveCrop", "TenCrop", "Lambda", "LinearTransformation", "UniformTemporalSubsample"}
+    python = {"Lambda", "LinearTransformation", "UniformTemporalSubsample"}
     classes = {name for name, one in vars(v2).items() if isinstance(one, type) and issubclass(one, v2.Transform)}
     assert classes - {"Transform"} - {*OPS} - nested == python | {*ON_BOXES_OR_BATCHES}

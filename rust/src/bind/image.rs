@@ -108,6 +108,7 @@ fn format(from: &Bound<'_, PyDict>, mode: Mode) -> PyResult<Format> {
             "float32" => Dtype::Float32,
             _ => return Err(unknown("dtype", &dtype)),
         },
+        crops: item(from, "crops")?,
         layout: match layout.as_str() {
             "NCHW" => Layout::Nchw,
             "NHWC" => Layout::Nhwc,

@@ -19,7 +19,7 @@ pub enum Layout {
 /// What one image of the result looks like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Format {
-    /// Rows.
+    /// Rows, of all crops together.
     pub height: u32,
     /// Columns.
     pub width: u32,
@@ -29,7 +29,9 @@ pub struct Format {
     pub is_wide: bool,
     /// Of every number.
     pub dtype: Dtype,
-    /// Of the axes.
+    /// How many images of equal height lie one below another; in the result each is one of its own.
+    pub crops: u32,
+    /// Of the axes, within each of these.
     pub layout: Layout,
     /// A float is number × scale + bias, by channel, in float32; bytes stay as they are.
     pub scale: [f32; 4],
@@ -43,7 +45,7 @@ impl Format {
     pub const fn pixels(mode: Mode, width: u32, height: u32) -> Self {
         let dtype = if mode.is_wide() { Dtype::Uint16 } else { Dtype::Uint8 };
         let (channels, is_wide) = (mode.channels(), mode.is_wide());
-        Self { height, width, channels, is_wide, dtype, layout: Layout::Nhwc, scale: [1.0; 4], bias: [0.0; 4] }
+        Self { height, width, channels, is_wide, dtype, crops: 1, layout: Layout::Nhwc, scale: [1.0; 4], bias: [0.0; 4] }
     }
 
     /// Bytes of one image.
@@ -96,8 +98,8 @@ impl Emitter {
 
     /// Stores row `row` of an image into `image`, all of whose [`Format::bytes`] it holds.
     pub fn store(&mut self, row: u32, planes: Planes<'_>, image: &mut [u8]) {
-        let Format { height, width, channels, dtype, layout, .. } = self.format;
-        let (row, height, plane_bytes) = (row as usize, height as usize, width as usize * dtype.size());
+        let Format { height, width, channels, crops, dtype, layout, .. } = self.format;
+        let (row, height, plane_bytes) = (row as usize, (height / crops) as usize, width as usize * dtype.size());
         if self.format.is_wide {
             let bytes = planes.plane(0).iter().zip(planes.plane(1));
             let values = bytes.map(|(&first, &second)| u16::from_ne_bytes([first, second]));
@@ -105,8 +107,9 @@ impl Emitter {
             return;
         }
         if layout == Layout::Nchw || channels == 1 {
+            let (crop, row) = (row / height, row % height);
             for channel in 0..channels {
-                let out = &mut image[(channel * height + row) * plane_bytes..][..plane_bytes];
+                let out = &mut image[((crop * channels + channel) * height + row) * plane_bytes..][..plane_bytes];
                 convert(self.level, planes.plane(channel), &self.affine[channel], dtype, self.past_caches, out);
             }
             return;

@@ -136,7 +136,7 @@ proptest! {
         seed: u64,
     ) {
         let layout = if nchw { Layout::Nchw } else { Layout::Nhwc };
-        let format = Format { height: 2, width, channels, is_wide: false, dtype, layout, scale, bias };
+        let format = Format { height: 2, width, channels, is_wide: false, dtype, crops: 1, layout, scale, bias };
         let pitch = super::resample::pitch_of(width as usize);
         let bytes = noise(seed, 4 * pitch);
         let store = |level: Level, past_caches: bool| {

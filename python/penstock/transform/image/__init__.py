@@ -1,6 +1,6 @@
 """Image ops: `ps.image.Decode()`, `ps.image.RandomResizedCrop(224)` and others; a row here for each.
 
-`op` says what an op is; `along` and `boxes` what lies along with an image, `decode`, `geometry`, `margins`, `sizes`, `warps`, `colour`, `jitter`, `quality`, `erasing`, `policies`, `nested`, `numbers`, `view` and `mixes` have them; `mix_kernel` runs those, `along_kernel` what lies along; `kernel` fuses a chain
+`op` says what an op is; `recipes` has what others wrote; `along` and `boxes` what lies along with an image, `decode`, `geometry`, `crops`, `margins`, `sizes`, `warps`, `colour`, `jitter`, `quality`, `erasing`, `policies`, `nested`, `numbers`, `view` and `mixes` have them; `mix_kernel` runs those, `along_kernel` what lies along; `kernel` fuses a chain
 of them into one native call, `device` says what of one a GPU can do, and
 `family` is the door for the engine.
 """
@@ -22,6 +22,7 @@ from penstock.transform.image.colour import (
     RandomPosterize,
     RandomSolarize,
 )
+from penstock.transform.image.crops import FiveCrop, TenCrop
 from penstock.transform.image.decode import Decode, loss_in_words
 from penstock.transform.image.erasing import RandomErasing
 from penstock.transform.image.geometry import (
@@ -40,7 +41,7 @@ from penstock.transform.image.numbers import IMAGENET, Normalize, Statistics, To
 from penstock.transform.image.op import ImageOp
 from penstock.transform.image.policies import AugMix, AutoAugment, RandAugment, TimmAugment, TrivialAugmentWide, timm
 from penstock.transform.image.quality import JPEG, GaussianBlur, GaussianNoise, RandomAdjustSharpness
-from penstock.transform.image.recipes import from_albumentations, from_torchvision
+from penstock.transform.image.recipes import Preset, from_albumentations, from_torchvision, presets
 from penstock.transform.image.sizes import Letterbox, RandomResize, RandomShortestSize, ScaleJitter
 from penstock.transform.image.view import From
 from penstock.transform.image.warps import ElasticTransform, RandomAffine, RandomPerspective, RandomRotation
@@ -59,6 +60,7 @@ __all__ = [
     "CutMix",
     "Decode",
     "ElasticTransform",
+    "FiveCrop",
     "From",
     "GaussianBlur",
     "GaussianNoise",
@@ -71,6 +73,7 @@ __all__ = [
     "MixUp",
     "Normalize",
     "Pad",
+    "Preset",
     "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
@@ -100,6 +103,7 @@ __all__ = [
     "SanitizeBoundingBoxes",
     "ScaleJitter",
     "Statistics",
+    "TenCrop",
     "TimmAugment",
     "ToDtype",
     "ToLayout",
@@ -111,5 +115,6 @@ __all__ = [
     "gives_indices",
     "image_size",
     "loss_in_words",
+    "presets",
     "timm",
 ]

@@ -79,7 +79,7 @@ def split(ops: Sequence[ImageOp], source: Field, *, op_numbers: Sequence[int] = 
     chain = chain_of(ops, source, op_numbers)
     numbers = chain.numbers
     is_known = not (isinstance(ops[0], Decode) and ops[0].mode == "unchanged")
-    if numbers.is_raw or not is_known or chain.mode not in ("RGB", "L", "P"):
+    if numbers.is_raw or not is_known or chain.crops > 1 or chain.mode not in ("RGB", "L", "P"):
         return None
     op_numbers = numbers_of(ops, op_numbers)
     erasings = {number: op for number, op in chain.geometry if "unit_scale" in op and not isinstance(op["value"], str)}

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from penstock.core.errors import PlanError
-from penstock.transform.image.op import Chain, ImageOp, Span, check, check_probability, checked_range, set_fields
+from penstock.transform.image.op import (
+    Chain,
+    ImageOp,
+    Span,
+    check,
+    check_one_image,
+    check_probability,
+    checked_range,
+    set_fields,
+)
 
 _DRAWN = ("random", "color")
 
@@ -67,6 +76,7 @@ class RandomErasing(ImageOp):
 
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError for values that the numbers there cannot have."""
+        check_one_image(self, chain)
         is_drawn, count = isinstance(self.value, str), len(self.value) if isinstance(self.value, tuple) else 1
         if is_drawn and (chain.numbers.is_raw or chain.mode == "P"):
             what = 'indices of a palette (mode "P")' if chain.mode == "P" else "bytes here"

@@ -50,9 +50,10 @@ class ImageKernel:
         self.images: Counter[str] = Counter()
         self._counting = threading.Lock()
         self.is_watching = is_watching
-        self.size = sides = (height, width)
+        self.size = (height, width)
+        sides, crops = (height // chain.crops, width), (chain.crops,) if chain.crops > 1 else ()
         shape = (chain.channels, *sides) if chain.layout == "NCHW" else (*sides, chain.channels)
-        self.field = Field(chain.numbers.dtype, shape)
+        self.field = Field(chain.numbers.dtype, (*crops, *shape))
 
     def sizes(self, column: Column, samples: Ids, key: int) -> dict[int, npt.NDArray[np.uint32]]:
         """(height, width) of every image where ops meet it that draw by the size, by their numbers; 0 for bytes that are no image."""
@@ -274,6 +275,7 @@ def program_of(chain: Chain, height: int, width: int, limits: Limits) -> ImagePr
         "last_mode": chain.mode,
         "is_strict": chain.is_strict,
         "layout": chain.layout,
+        "crops": chain.crops,
     }
     output |= asdict(chain.numbers)
     return ImageProgram(list(chain.geometry), output, *chain.decode, limits.of_image)

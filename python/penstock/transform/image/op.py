@@ -53,7 +53,7 @@ class Chain:
 
     mode: the pixels that the next op works on. first_mode: those that the first one works on, where an op has changed them since. encoded: whether it begins with bytes of a file. geometry: the native ops on pixels, each with its number in the chain, which keys its
     random choices. by_size: the places in `geometry` of those that draw by the size of the image. decode: (apply_exif, fast, allow_truncated). fixes_size: whether all results have one size.
-    is_erased: whether a part of the numbers that are emitted is replaced.
+    is_erased: whether a part of the numbers that are emitted is replaced. crops: how many images each one has become, one below another; the result has an axis of them.
     """
 
     mode: str
@@ -68,6 +68,7 @@ class Chain:
     fixes_size: bool = False
     first_mode: str | None = None
     is_erased: bool = False
+    crops: int = 1
 
     @property
     def channels(self) -> int:
@@ -138,6 +139,7 @@ class TableOp(ImageOp):
 
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError behind Normalize or ToDtype, and for pixels that are neither RGB nor grey."""
+        check_one_image(self, chain)
         if not chain.numbers.is_raw or chain.mode not in ("RGB", "L"):
             after = f'images are of mode "{chain.mode}"' if chain.numbers.is_raw else "it follows Normalize or ToDtype"
             raise PlanError(f"{self}: works on bytes of colour or grey, and {after}; put it where they are such")
@@ -157,6 +159,7 @@ class PixelOp(ImageOp):
 
     def extend(self, chain: Chain) -> Chain:
         """The chain with this op at its end; PlanError behind Normalize or ToDtype, and where it averages indices of a palette."""
+        check_one_image(self, chain)
         if not chain.numbers.is_raw:
             raise PlanError(f"{self}: follows Normalize or ToDtype; put it before them")
         if chain.mode == "P" and getattr(self, "interpolation", "nearest") not in NEAREST:
@@ -184,6 +187,14 @@ def check(op: object, holds: bool, wanted: str) -> None:
     """PlanError unless `holds`, which says what to give instead."""
     if not holds:
         raise PlanError(f"{quoted(op)}; give {wanted}")
+
+
+def check_one_image(op: object, chain: Chain) -> None:
+    """PlanError behind an op that makes several images of each."""
+    if chain.crops > 1:
+        raise PlanError(
+            f"{op}: follows an op that makes {chain.crops} images of each; put it before that, or leave it out: Normalize, ToDtype and ToLayout may follow"
+        )
 
 
 def check_probability(op: object, p: object) -> None:

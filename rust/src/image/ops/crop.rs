@@ -84,7 +84,7 @@ pub fn random_part(size: (u32, u32), scale: (f64, f64), ratio: (f64, f64), rng: 
 }
 
 /// The middle part of the given width and height; outside of the image where that is smaller.
-fn centre(size: (u32, u32), part: (u32, u32)) -> Window {
+pub(super) fn centre(size: (u32, u32), part: (u32, u32)) -> Window {
     let place = |size: u32, part: u32| {
         if part > size { -i64::from((part - size) / 2) } else { i64::from(round(f64::from(size - part) / 2.0)) }
     };

@@ -12,6 +12,7 @@ use crate::core::keys::Rng;
 mod affine;
 pub mod colour;
 mod crop;
+mod crops;
 mod erasing;
 mod flip;
 pub mod follow;
@@ -32,6 +33,7 @@ pub use colour::{
     RandomPhotometricDistort,
 };
 pub use crop::{CenterCrop, RandomResizedCrop};
+pub use crops::{Crops, Mirrored};
 pub use erasing::{Erased, RandomErasing};
 pub use flip::{RandomHorizontalFlip, RandomVerticalFlip};
 pub use grayscale::RandomGrayscale;
@@ -54,6 +56,8 @@ const OPS: &[(&str, Make)] = &[
     ("RandomResizedCrop", |from| Ok(Arc::new(RandomResizedCrop::new(from)?))),
     ("Resize", |from| Ok(Arc::new(Resize::new(from)?))),
     ("CenterCrop", |from| Ok(Arc::new(CenterCrop::new(from)?))),
+    ("FiveCrop", |from| Ok(Arc::new(Crops::five(from)?))),
+    ("TenCrop", |from| Ok(Arc::new(Crops::ten(from)?))),
     ("RandomHorizontalFlip", |from| Ok(Arc::new(RandomHorizontalFlip { p: from.number("p")? }))),
     ("RandomVerticalFlip", |from| Ok(Arc::new(RandomVerticalFlip { p: from.number("p")? }))),
     ("RandomRotation", |from| Ok(Arc::new(RandomRotation::new(from)?))),

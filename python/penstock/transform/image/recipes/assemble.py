@@ -72,9 +72,13 @@ class _Cut:
         return _Cut(ops=(*self.ops, *made.ops), chain=chain, state=state, is_one_size=is_one_size)
 
     @property
-    def can_be_left(self) -> bool:
-        """Whether a batch can hold what is there, and NumPy name it."""
-        return self.is_one_size and self.chain.numbers.dtype != "bfloat16"
+    def holds(self) -> str:
+        """Why a function cannot go on there: a batch must hold what it gets, and NumPy name it; "" where it can."""
+        if not self.is_one_size:
+            return "images have several sizes until then, which no batch can hold"
+        if self.chain.crops > 1:
+            return "each image is several until then, which it takes one by one"
+        return "" if self.chain.numbers.dtype != "bfloat16" else "numbers are bfloat16 until then, which NumPy lacks"
 
 
 def assembled(
@@ -111,18 +115,16 @@ def _with_end(
 ) -> Recipe:
     """The recipe whose last native step is the last behind which all images have one size; without such a step, nothing of it is native, nor is the decoding."""
     refused = said[-1].name
-    cut = max((place for place, one in enumerate(places) if one.can_be_left), default=0)
+    cut = max((place for place, one in enumerate(places) if not one.holds), default=0)
     place = places[cut]
-    is_all = not place.can_be_left
-    before = "images have several sizes until then, which no batch can hold"
     told = [
-        one if number < cut else one._replace(how=PYTHON, why=f"before {refused}; {before}")
+        one if number < cut else one._replace(how=PYTHON, why=f"before {refused}; {places[number + 1].holds}")
         for number, one in enumerate(said[:-1])
     ]
     told.append(said[-1])
     told += [Step(library.name(step, is_native=False), PYTHON, f"after {refused}") for step in steps[len(said) :]]
-    if is_all:
-        told = [Step("Decode", PYTHON, before), *told]
+    if place.holds:
+        told = [Step("Decode", PYTHON, place.holds), *told]
         return Recipe(
             ops=(),
             function=library.function(tuple(steps), place.state, decode, place.chain),

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from penstock.transform.image import colour, erasing, geometry, jitter, margins, policies, quality, sizes, warps
+from penstock.transform.image import colour, crops, erasing, geometry, jitter, margins, policies, quality, sizes, warps
 from penstock.transform.image.nested import RandomApply
 from penstock.transform.image.numbers import Normalize, ToDtype
 from penstock.transform.image.op import Chain, ImageOp
@@ -268,6 +268,8 @@ OPS: dict[str, Callable[[Any, str, Chain], Made]] = {
     "Resize": _resize,
     "CenterCrop": lambda step, _, __: _pixels(geometry.CenterCrop(_pair(step.size))),
     "RandomResizedCrop": _random_resized_crop,
+    "FiveCrop": lambda step, _, __: _pixels(crops.FiveCrop(_pair(step.size))),
+    "TenCrop": lambda step, _, __: _pixels(crops.TenCrop(_pair(step.size), bool(step.vertical_flip))),
     "RandomHorizontalFlip": _by_p(geometry.RandomHorizontalFlip),
     "RandomVerticalFlip": _by_p(geometry.RandomVerticalFlip),
     "Pad": _pad,
