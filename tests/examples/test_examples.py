@@ -18,6 +18,7 @@ RUNS = {
     "gpt_text_jax.py": (["3"], "jax", "step 2: loss"),
     "detection.py": (["2"], "sklearn", "boxes: see detection.png"),
     "segmentation.py": (["8"], "torch", "step 8: loss"),
+    "simclr.py": (["4"], "torch", "step 3: loss"),
     "tabular.py": (["4"], "sklearn", "of 55 rows"),
     "keras_fit.py": (["1"], "tensorflow", "of the last epoch"),
     "lightning_resume.py": ([], "pytorch_lightning", "resumed for 23: the same batches"),
