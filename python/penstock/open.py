@@ -30,6 +30,7 @@ from penstock.source.nulls import with_nulls
 from penstock.source.protocol import Format
 from penstock.storage import Storage, adopt_storage, open_storage, open_storages
 from penstock.storage.braces import expand_braces
+from penstock.storage.glob import WILDCARD
 from penstock.storage.local import LocalStorage
 from penstock.storage.redact import check_url
 from penstock.storage.storage_ranges import StorageRanges
@@ -122,9 +123,13 @@ def read(
         raise SourceError(f"{', '.join(places)}: no regular file there")
     checks = Checks() if verify else None
     locate = partial(_locate, adopted, checks, trusted, shards.path(0))
-    options = Options(
-        columns=columns, nulls=nulls, verify=verify, limits=limits, progress=progress, own=own, locate=locate
+    find = partial(_find, adopted, checks, trusted)
+    are_picked = (
+        len(paths) > 1 or bool(WILDCARD.search(paths[0])) or paths[0].endswith(shards.path(0).rpartition("/")[2])
     )
+    options = Options(
+        columns=columns, nulls=nulls, verify=verify, limits=limits, progress=progress, own=own, locate=locate, find=find, are_picked=are_picked
+    )  # fmt: skip
     read_ranges = _ranges(store, checks)
     source = open_source(", ".join(places), shards, read_ranges, options, format)
     if source.manifest.samples == 0:
@@ -160,6 +165,13 @@ def _without(dataset: Dataset, exclude: Paths) -> Dataset:
 def _ranges(store: Storage, checks: Checks | None) -> ByteRanges:
     read = StorageRanges(store)
     return read if checks is None else CheckedRanges(read, checks)
+
+
+def _find(storage: Storage | None, checks: Checks | None, trust: Trust, where: str) -> tuple[Shards, ByteRanges]:
+    """The files of a place that the user names beside those that are read; it may lie in another storage."""
+    check_url(where)
+    store, path = (storage, where) if storage is not None else open_storage(where, trust)
+    return store.list(path), _ranges(store, checks)
 
 
 def _locate(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from penstock.core.arguments import is_one_of, is_whole
 from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError
-from penstock.core.files.byte_ranges import Locate, Progress
+from penstock.core.files.byte_ranges import ByteRanges, Locate, Progress
+from penstock.core.files.shards import Shards
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.messages import quoted
 
@@ -109,7 +110,8 @@ class Options:
 
     columns: new name -> feature or `Column`; None takes every feature under its own name. nulls: what they become. own: the format's own options
     (see `Format.options`), as the user wrote them. locate: finds files that a file names, for formats whose samples are in
-    other files; such a source has its own `read_ranges`.
+    other files; such a source has its own `read_ranges`. find: lists a file or folder that the user names in `own`, and reads it. are_picked: whether the
+    user picked the files (a list, a glob, one file), and did not name a folder.
     """
 
     columns: Asked = None
@@ -119,3 +121,5 @@ class Options:
     progress: Progress | None = None
     own: Mapping[str, Any] = field(default_factory=dict)
     locate: Locate | None = None
+    find: Callable[[str], tuple[Shards, ByteRanges]] | None = None
+    are_picked: bool = False

@@ -85,12 +85,7 @@ def _numbered(folders: _Folders, names: tuple[str, ...], *, given: bool) -> File
 
 def _checked(given: Any, folders: _Folders) -> tuple[str, ...]:
     """The classes that the user named; PlanError if they have no order, come twice, or lack one of the folders."""
-    ordered = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping, set, frozenset))
-    names = tuple(given) if ordered else ()
-    if not ordered or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-        raise PlanError(
-            f"classes={quoted(given)}: pass a list of the names of all class folders, each once, in the order of their numbers"
-        )
+    names = checked_names(given, "class folders")
     known = set(names)
     for path, name in zip(folders.paths, folders.names, strict=True):
         if name not in known:
@@ -98,6 +93,17 @@ def _checked(given: Any, folders: _Folders) -> tuple[str, ...]:
                 f"classes: {path} is the class folder {name!r}, which is not among the {len(names)} named "
                 f"({shown_names(names)}); name it as well, or leave its files out"
             )
+    return names
+
+
+def checked_names(given: Any, what: str) -> tuple[str, ...]:
+    """Names of classes that the user gave; PlanError if they have no order, or come twice."""
+    ordered = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping, set, frozenset))
+    names = tuple(given) if ordered else ()
+    if not ordered or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise PlanError(
+            f"classes={quoted(given)}: pass a list of the names of all {what}, each once, in the order of their numbers"
+        )
     return tuple(str(name) for name in names)
 
 

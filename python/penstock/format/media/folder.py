@@ -1,8 +1,11 @@
-"""Folders of images, audio and video: every file is one record, and its folder names its class (see `classes`). The bytes stay encoded."""
+"""Folders of images, audio and video: every file is one record, and its folder names its class (see `classes`). The bytes stay encoded.
+
+Files of annotations say more of images: see `annotations`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +17,7 @@ from penstock.core.errors import DataError, RowError, SourceError
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
 from penstock.format.media.classes import FileClasses, classes_of
+from penstock.format.media.said import Said
 from penstock.source.manifest import Manifest, joined_manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.selection import Selection
@@ -23,34 +27,39 @@ _IMAGES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", b"GIF87a", b"GIF89a")
 
 @dataclass(frozen=True, eq=False)
 class MediaFolder:
-    """Files as bytes, with class number (int64, its place in `classes`) and path; no label where there are no class folders."""
+    """Files as bytes, with their paths and what is said of them.
+
+    features: new name -> "path", a key of `said`, or the bytes. said: columns in memory (arrays, or what has Arrow's `take`): the label of class
+    folders (int64, its place in `classes`), or what annotations say.
+    """
 
     manifest: Manifest
     spec: Spec
     features: dict[str, str]
     classes: tuple[str, ...]
-    labels: Ids | None
+    said: Mapping[str, Any]
     classes_given: bool = False
     access: Access = Access.RECORDS
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
-        """The columns of bytes (spans), label (int64) and path (large_string), under the names that were asked for."""
+        """The columns of bytes (spans), path (large_string) and what is said, under the names that were asked for."""
         columns: Columns = {}
         for name, feature in self.features.items():
             if feature == "path":
                 columns[name] = self.manifest.shards.paths.take(as_indices(samples))
-            elif feature == "label" and self.labels is not None:
-                out = allocate(name, self.spec[name], len(samples))
-                columns[name] = np.take(self.labels, samples, out=out)
+            elif isinstance(said := self.said.get(feature), np.ndarray):
+                columns[name] = np.take(said, samples, out=allocate(name, self.spec[name], len(samples)))
+            elif said is not None:
+                columns[name] = said.take(as_indices(samples))
             else:
                 _refuse_empty(records)
                 columns[name] = records
         return columns
 
     def only(self, names: Sequence[str]) -> MediaFolder:
-        """The same files with these columns alone; nothing is read for labels and paths."""
+        """The same files with these columns alone; nothing is read for paths and what is said."""
         features = {name: self.features[name] for name in names}
-        access = Access.MEMORY if {*features.values()} <= {"label", "path"} else self.access
+        access = Access.MEMORY if {*features.values()} <= {"path", *self.said} else self.access
         return replace(self, spec={name: self.spec[name] for name in features}, features=features, access=access)
 
     def joined(self, others: Sequence[Any]) -> MediaFolder | None:
@@ -58,13 +67,13 @@ class MediaFolder:
         several = [self, *(other for other in others if isinstance(other, MediaFolder) and self._is_like(other))]
         if len(several) <= len(others):
             return None
-        labels = [one.labels for one in several if one.labels is not None]
-        manifest = joined_manifest([one.manifest for one in several])
-        return replace(self, manifest=manifest, labels=np.concatenate(labels) if labels else None)
+        said = {name: np.concatenate([one.said[name] for one in several]) for name in self.said}
+        return replace(self, manifest=joined_manifest([one.manifest for one in several]), said=said)
 
     def _is_like(self, other: MediaFolder) -> bool:
-        kinds = (self.spec, self.features, self.access, self.labels is None)
-        return kinds == (other.spec, other.features, other.access, other.labels is None)
+        kinds = (self.spec, self.features, self.access, {*self.said})
+        are_arrays = all(isinstance(column, np.ndarray) for column in self.said.values())
+        return are_arrays and kinds == (other.spec, other.features, other.access, {*other.said})
 
 
 def _refuse_empty(records: Spans) -> None:
@@ -79,6 +88,7 @@ def folder_format(
     matches: Callable[[bytes], bool],
     detects: str,
     unread: tuple[str, ...],
+    options: Mapping[str, str] | None = None,
 ) -> Format:
     """The registry's row of folders of one kind, whose bytes are the column of this name."""
     return Format(
@@ -88,24 +98,38 @@ def folder_format(
         matches=matches,
         access="one file",
         detects=detects,
-        options={"classes": "all class folders in the order of their numbers, also those of which no file is here"},
+        options={
+            "classes": "all class folders in the order of their numbers, also those of which no file is here",
+            **(options or {}),
+        },
         open=lambda shards, _, options: open_media_folder(shards, options, format, column),
     )
 
 
 def open_media_folder(shards: Shards, options: Options, format: str, column: str) -> MediaFolder:
-    """Opens files of a kind; `options.columns` selects and renames among the bytes, label and path."""
-    classes = _classes(shards, options)
-    offered = {column: Field("bytes"), "label": Field("int64"), "path": Field("string")}
-    if classes.labels is None:
-        del offered["label"]
+    """Opens files of a kind; `options.columns` selects and renames among the bytes, path, and the label or what annotations say."""
+    found = _annotated(shards, options)
+    offered = {column: Field("bytes"), **found.fields, "path": Field("string")}
     features = Selection(options.columns).choose_stored(offered, shards.root or shards.path(0))
     if column in features.values():
         _refuse_large(shards, options, column)
     spec = {name: offered[feature] for name, feature in features.items()}
-    manifest = Manifest(format, shards, np.arange(len(shards) + 1, dtype=np.int64))
-    names = classes.names if "label" in features.values() else ()  # without labels, folders may have any names
-    return MediaFolder(manifest, spec, features, names, classes.labels, classes.given)
+    manifest = Manifest(format, shards, np.arange(len(shards) + 1, dtype=np.int64), settings=found.settings)
+    names = found.classes if "label" in features.values() else ()  # without labels, folders may have any names
+    return MediaFolder(manifest, spec, features, names, found.said, found.classes_given)
+
+
+def _annotated(shards: Shards, options: Options) -> Said:
+    """What annotations say of the files, or the class folders if there are none."""
+    if "annotations" in options.own or "masks" in options.own:
+        from penstock.format.media.annotations.opening import open_annotations
+
+        return open_annotations(shards, options)
+    classes = _classes(shards, options)
+    said = {} if classes.labels is None else {"label": classes.labels}
+    return Said(
+        said=said, fields=dict.fromkeys(said, Field("int64")), classes=classes.names, classes_given=classes.given
+    )
 
 
 def _refuse_large(shards: Shards, options: Options, column: str) -> None:
@@ -170,6 +194,10 @@ IMAGES = folder_format(
         ".exr",
         ".svg",
     ),
+    options={
+        "annotations": "a file of COCO, or a folder of Pascal VOC's, that says where objects are: adds boxes, label and more",
+        "masks": "True adds the column masks, the outlines of COCO's objects as pixels",
+    },
 )
 AUDIO = folder_format(
     "audio_folder",

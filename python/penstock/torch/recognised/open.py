@@ -78,4 +78,4 @@ def _files_plan(leaf: ImageFiles) -> Dataset:
 def _source(shards: Shards, labels: Any) -> MediaFolder:
     manifest = Manifest("image_folder", shards, np.arange(len(shards) + 1, dtype=np.int64))
     spec = {"0": Field("bytes"), "1": Field("int64")}
-    return MediaFolder(manifest, spec, {"0": "image", "1": "label"}, (), labels)
+    return MediaFolder(manifest, spec, {"0": "image", "1": "label"}, (), {"label": labels})
