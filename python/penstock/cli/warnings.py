@@ -41,7 +41,7 @@ def _about_labels(dataset: Dataset) -> list[str]:
     source = dataset.source
     if not isinstance(source, MediaFolder):
         return []
-    if "label" not in source.said:
+    if source.labels is None:
         found = "there are no labels, since no class folders were found; put the files into class folders, or name the class"
         return [f"{found} with penstock.read(…, classes=[…])"]
     if source.manifest.shards.several_roots and not source.classes_given:

@@ -41,6 +41,12 @@ class MediaFolder:
     classes_given: bool = False
     access: Access = Access.RECORDS
 
+    @property
+    def labels(self) -> Ids | None:
+        """The class of every file, or of every object in them; None where they have none."""
+        said = self.said.get("label")
+        return said if said is None or isinstance(said, np.ndarray) else said.values.to_numpy()
+
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """The columns of bytes (spans), path (large_string) and what is said, under the names that were asked for."""
         columns: Columns = {}
