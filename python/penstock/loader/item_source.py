@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from penstock.deliver import Deliver
+from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare
+from penstock.observe.bad_samples import BadSamples
 from penstock.order.steps.cursor import Position
 from penstock.runtime.stage import Delivered
 from penstock.stages.lanes.states import Place
 
 #: Where each lane of this rank stands.
 LanePlaces = dict[int, list[Place]]
+
+
+class MakesSource(Protocol):
+    """Makes the source of a loader. with_ids: whether a ledger wants the rows of items."""
+
+    def __call__(  # noqa: D102
+        self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, *, with_ids: bool
+    ) -> ItemSource: ...
 
 
 class ItemSource(Protocol):

@@ -14,14 +14,18 @@ from penstock.core.errors import PenstockError, PlanError
 from penstock.core.messages import printable_lines
 from penstock.core.verbs.options_by_name import options_by_name
 from penstock.dataset import Dataset, with_kept_nulls
-from penstock.deliver import open_deliver, with_conversions
+from penstock.deliver import Deliver, open_deliver, with_conversions
 from penstock.deliver.accelerate import Seen
 from penstock.deliver.samplers import BatchIndices, BatchSampler, Sampler, batch_sampler_type, unsent
 from penstock.deliver.structure import Structure
+from penstock.loader.here import Here
+from penstock.loader.in_child import InChild
+from penstock.loader.item_source import ItemSource
 from penstock.loader.options import BatchT, GivenOptions, LoaderOptions, shows_options
 from penstock.loader.passes import EpochPass
 from penstock.loader.rank import ThisRank
 from penstock.loader.state import load_state, state_of
+from penstock.observe.bad_samples import BadSamples
 from penstock.plan.nodes import Batch
 from penstock.plan.tree import find
 from penstock.tools.explain import explain
@@ -131,7 +135,7 @@ class Loader(Generic[BatchT]):
         delivery = open_deliver(told.to, told.device, pin_memory=told.pin_memory)
         self._deliver = with_conversions(delivery, told.to, told.convert)
         ranks = told.ranks(self._deliver.ranks)
-        self._rank, self._seen = ThisRank(self.dataset, told, self._deliver, ranks), Seen()
+        self._rank, self._seen = ThisRank(self.dataset, told, self._deliver, ranks, self._item_source), Seen()
         try:
             self._rank.take_first_share()
             columns = self._rank.share.lowered.columns
@@ -142,6 +146,14 @@ class Loader(Generic[BatchT]):
             ranks.fail(error)
             raise
         self._rank.announce()
+
+    def _item_source(
+        self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, *, with_ids: bool
+    ) -> ItemSource:
+        """What makes the items."""
+        if options.isolation is None:
+            return Here(options, deliver, bad_samples)
+        return InChild(self.dataset, options, deliver, bad_samples, with_ids=with_ids)
 
     @property
     def rank(self) -> int:

@@ -13,9 +13,7 @@ from penstock.dataset import Dataset
 from penstock.deliver import Deliver, open_deliver
 from penstock.deliver.accelerate import is_at_work
 from penstock.deliver.ranks import Ranks
-from penstock.loader.here import Here
-from penstock.loader.in_child import InChild
-from penstock.loader.item_source import ItemSource
+from penstock.loader.item_source import MakesSource
 from penstock.loader.options import LoaderOptions
 from penstock.loader.progress import Progress
 from penstock.loader.reports import LoaderNow
@@ -35,12 +33,14 @@ class ThisRank:
 
     share: RankShare  # since `take_first_share`
 
-    def __init__(self, dataset: Dataset, options: LoaderOptions, deliver: Deliver, ranks: Ranks) -> None:
+    def __init__(
+        self, dataset: Dataset, options: LoaderOptions, deliver: Deliver, ranks: Ranks, item_source: MakesSource
+    ) -> None:
         self.dataset, self.options, self.ranks = dataset, options, ranks
         self.saved_plan = SavedPlan.of(dataset.root)
         self.bad_samples = options.bad_samples()
         self.ledger = None if options.ledger is None or not ranks.records else Ledger(options.ledger)
-        self.items = self._item_source(deliver)
+        self.items = item_source(options, deliver, self.bad_samples, with_ids=self.ledger is not None)
         self._new_share = partial(share_of, dataset, options=options, deliver=deliver, bad_samples=self.bad_samples)
         self._single_steps = SingleSteps()
         #: Makes steps whose ops tell what they draw, and so does all of them on the host.
@@ -50,12 +50,6 @@ class ThisRank:
         #: The places of all lanes, also of other ranks', as they were loaded; None from the first pass on.
         self.loaded_lanes: Any = None
         self.loaded_rows = 0  # of a step, when a state was loaded
-
-    def _item_source(self, deliver: Deliver) -> ItemSource:
-        if self.options.isolation is None:
-            return Here(self.options, deliver, self.bad_samples)
-        with_ids = self.ledger is not None
-        return InChild(self.dataset, self.options, deliver, self.bad_samples, with_ids=with_ids)
 
     @property
     def here(self) -> Position:

@@ -1,0 +1,344 @@
+"""Has a loader's items made by actors of Ray, on any machines of its cluster."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import ray
+
+from penstock.core.errors import PenstockError, ProcessError
+from penstock.core.warnings import warn
+from penstock.dataset import Dataset
+from penstock.deliver import Deliver
+from penstock.loader.child.messages import MadeItem, SentColumn
+from penstock.loader.child.sent import Setup
+from penstock.loader.here import Here
+from penstock.loader.item_source import LanePlaces
+from penstock.loader.options import LoaderOptions
+from penstock.loader.share import RankShare
+from penstock.observe.bad_samples import BadSamples
+from penstock.observe.stats import no_stats
+from penstock.order.steps.cursor import Position, Work
+from penstock.processes.raised import Raised, error_of
+from penstock.ray.actor import StepMaker, Wanted, versions
+from penstock.runtime.slots import Slots
+from penstock.runtime.stage import Delivered
+
+#: Items that an actor has at a time: one that is made, one that waits, one on its way.
+_OF_ACTOR = 3
+#: Seconds for which an item that is due is waited for before another actor gets it as well.
+_PATIENCE_S = 5.0
+#: Seconds for which nothing is waited for but a first actor.
+_START_S = 60.0
+#: Bytes of items on their way at most.
+_MOST_BYTES = 1 << 30
+
+
+@dataclass(eq=False)
+class _Actor:
+    """One actor, and how many items it has."""
+
+    handle: Any
+    begun: Any
+    has: int = 0
+    node: str = ""
+    bytes: int = 0
+
+
+@dataclass(eq=False)
+class _Lease:
+    """An item that actors make: usually one, more where the first is slow."""
+
+    work: Work
+    refs: dict[Any, _Actor] = field(default_factory=dict)
+    due_at: float | None = None
+
+
+class OnRay:
+    """An `ItemSource`: items are leased to actors in their order, and taken in that order, whoever made them first.
+
+    A batch is a function of its step, so that an item may be made twice, or by another actor than the one that was asked first: it has the same bytes.
+    Where no actor is left, items are made here, by `Here`, from the position on.
+    """
+
+    _share: RankShare  # since `begin`
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        options: LoaderOptions,
+        deliver: Deliver,
+        bad_samples: BadSamples,
+        *,
+        workers: int,
+        actor_options: dict[str, Any],
+    ) -> None:
+        self._options, self._deliver, self._workers = options, deliver, workers
+        self._here = Here(options, deliver, bad_samples)
+        self._setup = Setup(dataset=dataset, options={**options.sent, "with_ids": False}, log_level=30)
+        self._actor_options = {"num_cpus": 1, "max_concurrency": _OF_ACTOR + 2, **actor_options}
+        self._sent: Any = None
+        self._actors: list[_Actor] = []
+        self._leases: deque[_Lease] = deque()
+        self._works: Iterator[Work] = iter(())
+        self._expected: Position | None = None
+        self._is_local = False
+        self._slots = Slots(new_memory=deliver.new_memory)
+        self._figures = {"lost_actors": 0, "leased_twice": 0}
+        self._begun_at = self._first_batch_s = self._waited_s = 0.0
+        self._samples = 0
+
+    def begin(self, share: RankShare) -> None:
+        """See `ItemSource`."""
+        self._share = share
+        self._here.begin(share)
+        if share.lowered.lanes and not self._is_local:
+            self._leave("rows of this plan depend on what the rows before are, so that they are made in one process")
+
+    def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered:
+        """See `ItemSource`."""
+        if not self._is_local:
+            try:
+                return self._next_made(here)
+            except _NoActorsError as error:
+                self._leave(str(error))
+        return self._here.next_item(here, about_stall)
+
+    def _next_made(self, here: Position) -> Delivered:
+        if self._expected != here:
+            self._begin_stream(here)
+        asked_at = time.perf_counter()
+        try:
+            made = self._head()
+        except BaseException:
+            self._drop_leases()
+            raise
+        self._waited_s += time.perf_counter() - asked_at
+        self._first_batch_s = self._first_batch_s or time.perf_counter() - self._begun_at
+        self._expected = self._share.normal(Position(made.work.epoch, made.work.step + made.work.steps))
+        self._fill()
+        return self._delivered(made)
+
+    def _begin_stream(self, here: Position) -> None:
+        self._drop_leases()
+        self._works = self._share.lowered.work_from(here, epochs=self._options.epochs)
+        self._begun_at, self._first_batch_s, self._waited_s, self._samples = time.perf_counter(), 0.0, 0.0, 0
+        self._fill()
+
+    # Leases
+
+    def _head(self) -> MadeItem:
+        """The item that is due, from the actor that has it first."""
+        self._fill()
+        while self._leases:
+            lease = self._leases[0]
+            lease.due_at = lease.due_at or time.perf_counter()
+            ready, _ = ray.wait([*lease.refs], num_returns=1, timeout=_PATIENCE_S)
+            if not ready:
+                self._lease_again(lease)
+                continue
+            made = self._got(lease, ready[0])
+            if made is None:
+                continue
+            self._done(self._leases.popleft())
+            if isinstance(made, MadeItem):
+                return made
+            if lease.work.steps == 1:
+                raise error_of(made, "an actor of Ray")
+            # Steps that are made together fail together: again, one by one, so that all before the bad one come first.
+            work = lease.work
+            for step in reversed(range(work.step, work.step + work.steps)):
+                self._leases.appendleft(self._leased(Work(work.epoch, step, 1)))
+        raise ProcessError("a batch beyond the last one was asked for")
+
+    def _got(self, lease: _Lease, ref: Any) -> MadeItem | Raised | None:
+        """What an actor made; None where it is lost, and others have its items by then."""
+        actor = lease.refs[ref]
+        try:
+            made: MadeItem | Raised = ray.get(ref)
+        except ray.exceptions.RayError as error:
+            self._replace(actor, error)
+            return None
+        if isinstance(made, MadeItem):
+            actor.bytes += sum(column.nbytes for column in made.columns.values())
+        return made
+
+    def _fill(self) -> None:
+        """Leases what may be on its way."""
+        self._start_actors()
+        lowered = self._share.lowered
+        item_bytes = max(1, lowered.item_bytes * lowered.steps_per_item)
+        most = max(len(self._actors), min(_OF_ACTOR * len(self._actors), _MOST_BYTES // item_bytes))
+        while len(self._leases) < most:
+            work = next(self._works, None)
+            if work is None:
+                return
+            self._leases.append(self._leased(work))
+
+    def _leased(self, work: Work) -> _Lease:
+        lease = _Lease(work)
+        self._send(lease, min(self._actors, key=lambda actor: actor.has))
+        return lease
+
+    def _send(self, lease: _Lease, actor: _Actor) -> None:
+        share = self._share
+        wanted = Wanted(ranks=share.ranks, equal_parts=share.equal_parts, weights=share.weights)
+        lease.refs[actor.handle.make.remote(wanted, lease.work)] = actor
+        actor.has += 1
+
+    def _lease_again(self, lease: _Lease) -> None:
+        """An item that is due does not come: whoever has least to do gets it too."""
+        others = [actor for actor in self._actors if actor not in lease.refs.values()]
+        if others and len(lease.refs) < 3:
+            self._figures["leased_twice"] += 1
+            self._send(lease, min(others, key=lambda actor: actor.has))
+        elif lease.due_at is not None and time.perf_counter() - lease.due_at > _START_S and not self._any_alive():
+            raise _NoActorsError(f"no actor of Ray made a batch for {_START_S:g} s")
+
+    def _any_alive(self) -> bool:
+        begun, _ = ray.wait([actor.begun for actor in self._actors], num_returns=1, timeout=0)
+        return bool(begun)
+
+    def _done(self, lease: _Lease) -> None:
+        for actor in lease.refs.values():
+            actor.has -= 1
+        lease.refs.clear()
+
+    def _drop_leases(self) -> None:
+        for lease in self._leases:
+            self._done(lease)
+        self._leases.clear()
+        self._expected = None
+
+    # Actors
+
+    def _start_actors(self) -> None:
+        if not ray.is_initialized():
+            raise _NoActorsError("Ray was shut down")
+        if self._sent is None:
+            self._sent = ray.put(self._setup)
+        while len(self._actors) < self._workers:
+            handle = ray.remote(StepMaker).options(**self._actor_options).remote(self._sent)
+            self._actors.append(_Actor(handle, handle.begin.remote()))
+
+    def _replace(self, lost: _Actor, error: Exception) -> None:
+        """Another actor in the place of one that is lost; the items of this go to others."""
+        if lost in self._actors:
+            self._check_start(lost, error)
+            self._actors.remove(lost)
+            self._figures["lost_actors"] += 1
+            if self._figures["lost_actors"] > _MOST_LOST * max(1, self._workers):
+                raise _NoActorsError(f"{self._figures['lost_actors']} actors of Ray were lost, the last one by {_first_line(error)}")
+            self._start_actors()
+        for lease in self._leases:
+            lease.refs = {ref: actor for ref, actor in lease.refs.items() if actor is not lost}
+            if not lease.refs:
+                self._send(lease, min(self._actors, key=lambda actor: actor.has))
+
+    def _check_start(self, lost: _Actor, error: Exception) -> None:
+        """Raises what an actor said when it was to begin: that will be no better with another one."""
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, PenstockError):
+            raise cause
+        if lost.node or not isinstance(error, ray.exceptions.RayTaskError):
+            return
+        raise ProcessError(f"an actor of Ray cannot begin: {_first_line(error)}") from error
+
+    # Items
+
+    def _delivered(self, made: MadeItem) -> Delivered:
+        """An item as it comes from stages of this process."""
+        cursor_ids = partial(self._ids_of, made.work)
+        columns = {name: self._converted(column) for name, column in made.columns.items()}
+        self._samples += made.rows_per_step * made.work.steps
+        return Delivered(
+            work=made.work,
+            rows_per_step=made.rows_per_step,
+            find_ids=cursor_ids,
+            find_draws=partial(self._draws_of, made.work),
+            columns=self._deliver.finish(columns, made.rows_per_step, self._slots.take),
+        )
+
+    def _ids_of(self, work: Work) -> Any:
+        return self._share.lowered.order.ids(work.epoch, work.step, work.steps, *self._share.place)
+
+    def _draws_of(self, work: Work) -> Any:
+        return self._share.lowered.order.draws(work.epoch, work.step, work.steps, *self._share.place)
+
+    def _converted(self, column: SentColumn) -> Any:
+        """A column in the framework's types, in memory of this loader: Ray's is read-only, and held by whoever reads it."""
+        values = column.values
+        if isinstance(values, np.ndarray) and values.dtype != object:
+            own = self._slots.take(values.nbytes).view(values.dtype).reshape(values.shape)
+            np.copyto(own, values)
+            values = own
+        return self._deliver.convert(values, column.field)
+
+    # Where it stands, and the end
+
+    def end_pass(self, here: Position) -> None:
+        """See `ItemSource`."""
+        self._here.end_pass(here)
+
+    def places(self, here: Position) -> LanePlaces:
+        """See `ItemSource`."""
+        return self._here.places(here)
+
+    def stats(self) -> dict[str, Any]:
+        """See `ItemSource`; `ray` says how many actors there are, what is leased, and bytes by node."""
+        if self._is_local:
+            return self._here.stats()
+        elapsed_s = time.perf_counter() - self._begun_at if self._begun_at else 0.0
+        return {
+            **no_stats(),
+            "samples": self._samples,
+            "elapsed_s": elapsed_s,
+            "samples_per_s": self._samples / elapsed_s if elapsed_s else 0.0,
+            "first_batch_s": self._first_batch_s,
+            "waited": self._waited_s / elapsed_s if elapsed_s else 0.0,
+            "ray": {"actors": len(self._actors), "leased": len(self._leases), **self._figures},
+        }
+
+    def stop(self, here: Position) -> None:
+        """See `ItemSource`; actors stay."""
+        self._drop_leases()
+        self._here.stop(here)
+        self._slots.drop()
+
+    def close(self, here: Position) -> None:
+        """See `ItemSource`; ends actors."""
+        self.stop(here)
+        self._here.close(here)
+        self._end_actors()
+
+    def _end_actors(self) -> None:
+        actors, self._actors = self._actors, []
+        if ray.is_initialized():
+            for actor in actors:
+                ray.kill(actor.handle)
+        self._sent = None
+
+    def _leave(self, why: str) -> None:
+        """Items are made here from now on."""
+        self._is_local = True
+        warn(f"penstock.ray: {why}; batches are made in this process from now on, and are the same")
+        self._drop_leases()
+        self._end_actors()
+
+
+class _NoActorsError(Exception):
+    """No actor makes items any more."""
+
+
+#: So many times as many actors as there are may be lost.
+_MOST_LOST = 50
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
