@@ -66,11 +66,11 @@ class Loader(LocalLoader[BatchT]):
         self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, *, with_ids: bool
     ) -> ItemSource:
         if options.on_error != "raise":
-            raise PlanError(f"penstock.ray.Loader: on_error={options.on_error!r} is for penstock.Loader; leave bad samples out by read(…, exclude=…)")
+            raise PlanError(
+                f"penstock.ray.Loader: on_error={options.on_error!r} is for penstock.Loader; leave bad samples out by read(…, exclude=…)"
+            )
         check_sendable(self.dataset)
         if not ray.is_initialized():
             ray.init(log_to_driver=False)
         workers = self._asked_workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        return OnRay(
-            self.dataset, options, deliver, bad_samples, workers=workers, actor_options=self._actor_options
-        )
+        return OnRay(self.dataset, options, deliver, bad_samples, workers=workers, actor_options=self._actor_options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from penstock.core.errors import PenstockError, ProcessError
+from penstock.core.errors import ProcessError
 from penstock.core.warnings import warn
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
@@ -32,8 +32,10 @@ from penstock.runtime.stage import Delivered
 
 #: Items that an actor has at a time: one that is made, one that waits, one on its way.
 _OF_ACTOR = 3
-#: Seconds for which an item that is due is waited for before another actor gets it as well.
-_PATIENCE_S = 5.0
+#: Seconds for which an item that is due is waited for before another actor gets it as well; or as many times longer than items took so far.
+_PATIENCE_S, _LONGER = 5.0, 4.0
+#: Seconds without a sign of life after which another actor takes the place of one that is late.
+_LOST_S = 60.0
 #: Seconds for which nothing is waited for but a first actor.
 _START_S = 60.0
 #: Bytes of items on their way at most.
@@ -42,13 +44,13 @@ _MOST_BYTES = 1 << 30
 
 @dataclass(eq=False)
 class _Actor:
-    """One actor, and how many items it has."""
+    """One actor. begun: its answer to being made. has: its items. late_since: when it did not give an item that was due; None where it did since. node: where it runs, once that is known."""
 
     handle: Any
     begun: Any
     has: int = 0
+    late_since: float | None = None
     node: str = ""
-    bytes: int = 0
 
 
 @dataclass(eq=False)
@@ -58,6 +60,7 @@ class _Lease:
     work: Work
     refs: dict[Any, _Actor] = field(default_factory=dict)
     due_at: float | None = None
+    sent_at: float = field(default_factory=time.perf_counter)
 
 
 class OnRay:
@@ -90,7 +93,8 @@ class OnRay:
         self._expected: Position | None = None
         self._is_local = False
         self._slots = Slots(new_memory=deliver.new_memory)
-        self._figures = {"lost_actors": 0, "leased_twice": 0}
+        self._figures, self._node_bytes = {"lost_actors": 0, "leased_twice": 0}, Counter[str]()
+        self._took_s = 0.0  # an item, lately
         self._begun_at = self._first_batch_s = self._waited_s = 0.0
         self._samples = 0
 
@@ -139,9 +143,9 @@ class OnRay:
         while self._leases:
             lease = self._leases[0]
             lease.due_at = lease.due_at or time.perf_counter()
-            ready, _ = ray.wait([*lease.refs], num_returns=1, timeout=_PATIENCE_S)
+            ready, _ = ray.wait([*lease.refs], num_returns=1, timeout=max(_PATIENCE_S, _LONGER * self._took_s))
             if not ready:
-                self._lease_again(lease)
+                self._help(lease)
                 continue
             made = self._got(lease, ready[0])
             if made is None:
@@ -165,8 +169,12 @@ class OnRay:
         except ray.exceptions.RayError as error:
             self._replace(actor, error)
             return None
+        if not actor.node:
+            actor.node = _checked(ray.get(actor.begun))
+        actor.late_since = None
+        self._took_s += 0.2 * (time.perf_counter() - lease.sent_at - self._took_s)
         if isinstance(made, MadeItem):
-            actor.bytes += sum(column.nbytes for column in made.columns.values())
+            self._node_bytes[actor.node] += sum(column.nbytes for column in made.columns.values())
         return made
 
     def _fill(self) -> None:
@@ -183,8 +191,12 @@ class OnRay:
 
     def _leased(self, work: Work) -> _Lease:
         lease = _Lease(work)
-        self._send(lease, min(self._actors, key=lambda actor: actor.has))
+        self._send(lease, self._freest())
         return lease
+
+    def _freest(self) -> _Actor:
+        """The actor with least to do; one that is late gets nothing while there are others."""
+        return min(self._actors, key=lambda actor: (actor.late_since is not None, actor.has))
 
     def _send(self, lease: _Lease, actor: _Actor) -> None:
         share = self._share
@@ -192,18 +204,29 @@ class OnRay:
         lease.refs[actor.handle.make.remote(wanted, lease.work)] = actor
         actor.has += 1
 
-    def _lease_again(self, lease: _Lease) -> None:
-        """An item that is due does not come: whoever has least to do gets it too."""
-        others = [actor for actor in self._actors if actor not in lease.refs.values()]
-        if others and len(lease.refs) < 3:
-            self._figures["leased_twice"] += 1
-            self._send(lease, min(others, key=lambda actor: actor.has))
-        elif lease.due_at is not None and time.perf_counter() - lease.due_at > _START_S and not self._any_alive():
-            raise _NoActorsError(f"no actor of Ray made a batch for {_START_S:g} s")
+    def _help(self, due: _Lease) -> None:
+        """An item that is due does not come: others get it too, and all that the late actors have. One that is late for long is replaced."""
+        now = time.perf_counter()
+        assert due.due_at is not None  # it is waited for
+        if now - due.due_at > _START_S and not self._has_begun(self._actors):
+            raise _NoActorsError(f"no actor of Ray began within {_START_S:g} s")
+        late = [actor for actor in due.refs.values() if self._has_begun([actor])]
+        for actor in late:
+            actor.late_since = actor.late_since or now
+            if now - actor.late_since > _LOST_S:
+                ray.kill(actor.handle)
+        for lease in self._leases:
+            helper = self._freest()
+            if (
+                helper.late_since is None
+                and helper not in lease.refs.values()
+                and all(actor.late_since is not None or not self._has_begun([actor]) for actor in lease.refs.values())
+            ):
+                self._figures["leased_twice"] += 1
+                self._send(lease, helper)
 
-    def _any_alive(self) -> bool:
-        begun, _ = ray.wait([actor.begun for actor in self._actors], num_returns=1, timeout=0)
-        return bool(begun)
+    def _has_begun(self, actors: list[_Actor]) -> bool:
+        return bool(ray.wait([actor.begun for actor in actors], num_returns=1, timeout=0)[0])
 
     def _done(self, lease: _Lease) -> None:
         for actor in lease.refs.values():
@@ -230,25 +253,21 @@ class OnRay:
     def _replace(self, lost: _Actor, error: Exception) -> None:
         """Another actor in the place of one that is lost; the items of this go to others."""
         if lost in self._actors:
-            self._check_start(lost, error)
+            if getattr(error, "actor_init_failed", False) or isinstance(error, ray.exceptions.RayTaskError):
+                raise ProcessError(
+                    f"an actor of Ray cannot make batches: {_last_line(error)}; give its machine the same Penstock, packages and paths as this one"
+                ) from error
             self._actors.remove(lost)
             self._figures["lost_actors"] += 1
             if self._figures["lost_actors"] > _MOST_LOST * max(1, self._workers):
-                raise _NoActorsError(f"{self._figures['lost_actors']} actors of Ray were lost, the last one by {_first_line(error)}")
+                raise _NoActorsError(
+                    f"{self._figures['lost_actors']} actors of Ray were lost, the last one by {_last_line(error)}"
+                )
             self._start_actors()
         for lease in self._leases:
             lease.refs = {ref: actor for ref, actor in lease.refs.items() if actor is not lost}
             if not lease.refs:
-                self._send(lease, min(self._actors, key=lambda actor: actor.has))
-
-    def _check_start(self, lost: _Actor, error: Exception) -> None:
-        """Raises what an actor said when it was to begin: that will be no better with another one."""
-        cause = getattr(error, "cause", None)
-        if isinstance(cause, PenstockError):
-            raise cause
-        if lost.node or not isinstance(error, ray.exceptions.RayTaskError):
-            return
-        raise ProcessError(f"an actor of Ray cannot begin: {_first_line(error)}") from error
+                self._send(lease, self._freest())
 
     # Items
 
@@ -302,7 +321,13 @@ class OnRay:
             "samples_per_s": self._samples / elapsed_s if elapsed_s else 0.0,
             "first_batch_s": self._first_batch_s,
             "waited": self._waited_s / elapsed_s if elapsed_s else 0.0,
-            "ray": {"actors": len(self._actors), "leased": len(self._leases), **self._figures},
+            "ray": {
+                "actors": len(self._actors),
+                "late_actors": sum(actor.late_since is not None for actor in self._actors),
+                "leases": len(self._leases),
+                "bytes_by_node": dict(self._node_bytes),
+                **self._figures,
+            },
         }
 
     def stop(self, here: Position) -> None:
@@ -340,5 +365,17 @@ class _NoActorsError(Exception):
 _MOST_LOST = 50
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def _last_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__
+
+
+def _checked(told: tuple[dict[str, str], str, int]) -> str:
+    """The node of an actor; ProcessError where it has other versions than this process."""
+    theirs, node, _ = told
+    for name, version in versions().items():
+        if theirs.get(name) != version:
+            raise ProcessError(
+                f"node {node}: its {name} is {theirs.get(name)}, and this one's {version}; install the same, since batches are made by both"
+            )
+    return node
