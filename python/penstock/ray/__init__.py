@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ray
-
 from penstock.core.arguments import is_whole
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
@@ -16,7 +14,7 @@ from penstock.loader.child.sent import check_sendable
 from penstock.loader.item_source import ItemSource
 from penstock.loader.options import BatchT, LoaderOptions
 from penstock.observe.bad_samples import BadSamples
-from penstock.ray.on_ray import OnRay
+from penstock.ray.on_ray import OnRay, cluster_cpus
 
 __all__ = ["Loader"]
 
@@ -65,12 +63,7 @@ class Loader(LocalLoader[BatchT]):
     def _item_source(
         self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, *, with_ids: bool
     ) -> ItemSource:
-        if options.on_error != "raise":
-            raise PlanError(
-                f"penstock.ray.Loader: on_error={options.on_error!r} is for penstock.Loader; leave bad samples out by read(…, exclude=…)"
-            )
         check_sendable(self.dataset)
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False)
-        workers = self._asked_workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        cpus = cluster_cpus()
+        workers = self._asked_workers or cpus
         return OnRay(self.dataset, options, deliver, bad_samples, workers=workers, actor_options=self._actor_options)

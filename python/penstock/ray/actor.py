@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -11,15 +12,20 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+
+import ray
 
 from penstock.core.columns.spec import Field
+from penstock.core.errors import DataError
 from penstock.core.kernels import native_version
 from penstock.deliver.numpy import ToNumpy
 from penstock.loader.child.messages import MadeItem, SentColumn
 from penstock.loader.child.sent import Setup
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare, share_of
+from penstock.observe.bad_samples import BadSamples, OnError
+from penstock.observe.quarantine import BadSample
 from penstock.order.steps.cursor import Work
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.processes.raised import Raised, raised
@@ -42,6 +48,37 @@ def versions() -> dict[str, str]:
     return {"Penstock": native_version, "Python": platform.python_version().rpartition(".")[0]}
 
 
+class Made(NamedTuple):
+    """An item, and the bad samples that were met on the way: the trainer's loader counts them, and writes them down."""
+
+    item: MadeItem
+    bad: list[BadSample]
+
+
+class _Notes(BadSamples):
+    """Bad samples of steps that are not sent yet."""
+
+    def __init__(self, on_error: OnError) -> None:
+        super().__init__(on_error, sys.maxsize, None)
+        self._notes: list[BadSample] = []
+
+    def note(self, sample: BadSample, error: DataError, rank: int) -> None:
+        """See `BadSamples`; how many there may be, the trainer's loader knows."""
+        with self._lock:
+            self._notes.append(sample)
+
+    def of(self, work: Work) -> list[BadSample]:
+        """Those of some steps, which are forgotten."""
+        with self._lock:
+            mine = [
+                one
+                for one in self._notes
+                if one.epoch == work.epoch and one.step in range(work.step, work.step + work.steps)
+            ]
+            self._notes = [one for one in self._notes if one not in mine]
+        return mine
+
+
 class StepMaker:
     """The actor. Its methods run in several threads of Ray's: each `make` waits for its own steps, which one run of the stages makes in the order of the calls."""
 
@@ -49,26 +86,26 @@ class StepMaker:
         given = dict(setup.options)
         given.pop("with_ids")
         self._options = LoaderOptions(**given)
-        bad_samples = self._options.bad_samples()
+        self._notes = _Notes(self._options.on_error)
         self._new_share = partial(
-            share_of, setup.dataset, options=self._options, deliver=_ToTrainer(), bad_samples=bad_samples
+            share_of, setup.dataset, options=self._options, deliver=_ToTrainer(), bad_samples=self._notes
         )
         self._streams: dict[Any, _Stream] = {}
         self._lock = threading.Lock()
 
     def begin(self) -> tuple[dict[str, str], str, int]:
         """Its versions, the node's name and the process."""
-        return versions(), platform.node(), os.getpid()
+        return versions(), f"{platform.node()} {ray.get_runtime_context().get_node_id()[:8]}", os.getpid()
 
-    def make(self, wanted: Wanted, work: Work) -> MadeItem | Raised:
+    def make(self, wanted: Wanted, work: Work) -> Made | Raised:
         """The steps, or the error that they met."""
         try:
             item = self._stream(wanted).make(work).result()
         except BaseException as error:
             return raised(error)
-        return MadeItem(
-            number=0, work=work, rows_per_step=item.rows_per_step, columns=dict(item.columns), ids=None, draws=None, places=[]
-        )  # fmt: skip
+        columns = dict(item.columns)
+        made = MadeItem(number=0, work=work, rows_per_step=item.rows_per_step, columns=columns, ids=None, draws=None, places=[])  # fmt: skip
+        return Made(made, self._notes.of(work))
 
     def _stream(self, wanted: Wanted) -> _Stream:
         key = (wanted.ranks, wanted.equal_parts, wanted.weights)

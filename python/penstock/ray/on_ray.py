@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from penstock.core.errors import ProcessError
+from penstock.core.errors import DataError, ProcessError
 from penstock.core.warnings import warn
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
@@ -26,7 +26,7 @@ from penstock.observe.bad_samples import BadSamples
 from penstock.observe.stats import no_stats
 from penstock.order.steps.cursor import Position, Work
 from penstock.processes.raised import Raised, error_of
-from penstock.ray.actor import StepMaker, Wanted, versions
+from penstock.ray.actor import Made, StepMaker, Wanted, versions
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Delivered
 
@@ -63,6 +63,13 @@ class _Lease:
     sent_at: float = field(default_factory=time.perf_counter)
 
 
+def cluster_cpus() -> int:
+    """CPUs of the cluster, which begins on this machine where there is none yet."""
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False)
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
 class OnRay:
     """An `ItemSource`: items are leased to actors in their order, and taken in that order, whoever made them first.
 
@@ -83,6 +90,7 @@ class OnRay:
         actor_options: dict[str, Any],
     ) -> None:
         self._options, self._deliver, self._workers = options, deliver, workers
+        self._bad_samples = bad_samples
         self._here = Here(options, deliver, bad_samples)
         self._setup = Setup(dataset=dataset, options={**options.sent, "with_ids": False}, log_level=30)
         self._actor_options = {"num_cpus": 1, "max_concurrency": _OF_ACTOR + 2, **actor_options}
@@ -151,8 +159,10 @@ class OnRay:
             if made is None:
                 continue
             self._done(self._leases.popleft())
-            if isinstance(made, MadeItem):
-                return made
+            if isinstance(made, Made):
+                for bad in made.bad:
+                    self._bad_samples.note(bad, DataError(f"{bad.where}: {bad.found}; {bad.do}"), self._share.rank)
+                return made.item
             if lease.work.steps == 1:
                 raise error_of(made, "an actor of Ray")
             # Steps that are made together fail together: again, one by one, so that all before the bad one come first.
@@ -161,11 +171,11 @@ class OnRay:
                 self._leases.appendleft(self._leased(Work(work.epoch, step, 1)))
         raise ProcessError("a batch beyond the last one was asked for")
 
-    def _got(self, lease: _Lease, ref: Any) -> MadeItem | Raised | None:
+    def _got(self, lease: _Lease, ref: Any) -> Made | Raised | None:
         """What an actor made; None where it is lost, and others have its items by then."""
         actor = lease.refs[ref]
         try:
-            made: MadeItem | Raised = ray.get(ref)
+            made: Made | Raised = ray.get(ref)
         except ray.exceptions.RayError as error:
             self._replace(actor, error)
             return None
@@ -173,8 +183,8 @@ class OnRay:
             actor.node = _checked(ray.get(actor.begun))
         actor.late_since = None
         self._took_s += 0.2 * (time.perf_counter() - lease.sent_at - self._took_s)
-        if isinstance(made, MadeItem):
-            self._node_bytes[actor.node] += sum(column.nbytes for column in made.columns.values())
+        if isinstance(made, Made):
+            self._node_bytes[actor.node] += sum(column.nbytes for column in made.item.columns.values())
         return made
 
     def _fill(self) -> None:
@@ -276,6 +286,9 @@ class OnRay:
         cursor_ids = partial(self._ids_of, made.work)
         columns = {name: self._converted(column) for name, column in made.columns.items()}
         self._samples += made.rows_per_step * made.work.steps
+        self._bad_samples.count(made.rows_per_step * made.work.steps)
+        if self._bad_samples.has_news:
+            self._bad_samples.warn()
         return Delivered(
             work=made.work,
             rows_per_step=made.rows_per_step,
@@ -321,6 +334,7 @@ class OnRay:
             "samples_per_s": self._samples / elapsed_s if elapsed_s else 0.0,
             "first_batch_s": self._first_batch_s,
             "waited": self._waited_s / elapsed_s if elapsed_s else 0.0,
+            "errors": self._bad_samples.figures(),
             "ray": {
                 "actors": len(self._actors),
                 "late_actors": sum(actor.late_since is not None for actor in self._actors),
