@@ -95,6 +95,11 @@ PAGES = {
         about="Keras 3: PyDataset.",
         names="keras.*",
     ),
+    "ray": Page(
+        title="penstock.ray",
+        about="Ray: batches made on other machines.",
+        names="ray.*",
+    ),
     "trees": Page(
         title="penstock.xgboost, penstock.lightgbm",
         about="Libraries of decision trees.",

@@ -33,7 +33,7 @@ NAMES = {**vars(ps.image), "islice": islice, "np": np, "pa": pa, "ps": ps}
 BEGINS = re.compile(r"^|(?<=: )|(?<=, )|(?<=; )")
 ENDS = re.compile(r"$|[.,:;]")
 #: Examples of frameworks that have threads from the first import on: they run in a process of their own, since others fork.
-ALONE = re.compile(r"import (jax|tensorflow|penstock\.(?:jax|keras|tensorflow))")
+ALONE = re.compile(r"import (jax|tensorflow|penstock\.(?:jax|keras|tensorflow|ray))")
 
 
 def comparison(text: str) -> bool:

@@ -94,7 +94,21 @@ def test_the_batches_and_states_are_those_of_a_loader() -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_ranks_weights_and_tensors() -> None:
+def test_actors_are_asked_for_while_the_consumer_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_ray, "_LOOK_S", 0.0)
+    with ps.Loader(images()) as here, penstock.ray.Loader(images()) as there:
+        source = source_of(there)
+        assert_all_same(here, there)
+        assert source._workers > 1
+        most = source._workers
+        monkeypatch.setattr(on_ray, "_RESTS", 2.0)
+        monkeypatch.setattr(on_ray, "_WAITS", 2.0)
+        assert_all_same(here, there)
+        assert source._workers < most
+
+
+@pytest.mark.usefixtures("cluster")
+def test_ranks_and_tensors() -> None:
     torch = pytest.importorskip("torch")
     data = images()
     for rank in range(2):

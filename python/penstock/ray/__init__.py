@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from penstock.core.arguments import is_whole
+from penstock.core.arguments import is_one_of, is_whole
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.dataset import Dataset
@@ -29,7 +29,7 @@ class Loader(LocalLoader[BatchT]):
 
     Args:
         dataset: what to read and how it is batched, as for `penstock.Loader`.
-        workers: actors, each with one CPU. Default: as many as the cluster has CPUs.
+        workers: actors, each with one CPU, or "auto": one more while the consumer waits for more than 5 % of the time, up to the cluster's CPUs, and one fewer where it does not wait. Default: "auto".
         actor_options: what Ray is told of each actor, such as {"resources": {"cpu_node": 1}}. Default: one CPU, anywhere.
         **options: those of `penstock.Loader`, without `isolation`.
 
@@ -49,21 +49,25 @@ class Loader(LocalLoader[BatchT]):
         self,
         dataset: Dataset,
         *,
-        workers: int | None = None,
+        workers: int | Literal["auto"] = "auto",
         actor_options: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        if workers is not None and (not is_whole(workers) or workers < 1):
-            raise PlanError(f"workers={quoted(workers)}; at least one actor must work, and a whole number")
+        if workers != "auto" and (not is_whole(workers) or workers < 1):
+            raise PlanError(f"workers={quoted(workers)}; at least one actor must work, and a whole number, or 'auto'")
         if options.get("isolation") is not None:
             raise PlanError("isolation= is for penstock.Loader; actors of Ray are processes of their own")
-        self._asked_workers, self._actor_options = workers, dict(actor_options or {})
+        self._asked_workers, self._actor_options = (
+            (None if workers == "auto" else int(workers)),
+            dict(actor_options or {}),
+        )
         super().__init__(dataset, **options)
 
     def _item_source(
         self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, *, with_ids: bool
     ) -> ItemSource:
         check_sendable(self.dataset)
-        cpus = cluster_cpus()
-        workers = self._asked_workers or cpus
-        return OnRay(self.dataset, options, deliver, bad_samples, workers=workers, actor_options=self._actor_options)
+        cluster_cpus()  # which starts Ray
+        return OnRay(
+            self.dataset, options, deliver, bad_samples, workers=self._asked_workers, actor_options=self._actor_options
+        )

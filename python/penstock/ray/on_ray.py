@@ -38,6 +38,8 @@ _PATIENCE_S, _LONGER = 5.0, 4.0
 _LOST_S = 60.0
 #: Seconds for which nothing is waited for but a first actor.
 _START_S = 60.0
+#: "auto" looks so often, in seconds, and asks for actors where the consumer waits for more than this part of the time, and gives them back below the other.
+_LOOK_S, _WAITS, _RESTS = 2.0, 0.05, 0.01
 #: Bytes of items on their way at most.
 _MOST_BYTES = 1 << 30
 
@@ -86,10 +88,12 @@ class OnRay:
         deliver: Deliver,
         bad_samples: BadSamples,
         *,
-        workers: int,
+        workers: int | None,
         actor_options: dict[str, Any],
     ) -> None:
-        self._options, self._deliver, self._workers = options, deliver, workers
+        self._options, self._deliver = options, deliver
+        self._is_tuned, self._workers = workers is None, workers or 1
+        self._looked_at = self._waited_before = 0.0
         self._bad_samples = bad_samples
         self._here = Here(options, deliver, bad_samples)
         self._setup = Setup(dataset=dataset, options={**options.sent, "with_ids": False}, log_level=30)
@@ -134,6 +138,7 @@ class OnRay:
         self._waited_s += time.perf_counter() - asked_at
         self._first_batch_s = self._first_batch_s or time.perf_counter() - self._begun_at
         self._expected = self._share.normal(Position(made.work.epoch, made.work.step + made.work.steps))
+        self._tune()
         self._fill()
         return self._delivered(made)
 
@@ -141,6 +146,7 @@ class OnRay:
         self._drop_leases()
         self._works = self._share.lowered.work_from(here, epochs=self._options.epochs)
         self._begun_at, self._first_batch_s, self._waited_s, self._samples = time.perf_counter(), 0.0, 0.0, 0
+        self._looked_at, self._waited_before = self._begun_at, 0.0
         self._fill()
 
     # Leases
@@ -192,7 +198,10 @@ class OnRay:
         self._start_actors()
         lowered = self._share.lowered
         item_bytes = max(1, lowered.item_bytes * lowered.steps_per_item)
-        most = max(len(self._actors), min(_OF_ACTOR * len(self._actors), _MOST_BYTES // item_bytes))
+        actors = (
+            len(self._actors) if not self._is_tuned else self._workers
+        )  # one that is to be given back gets nothing more
+        most = max(actors, min(_OF_ACTOR * actors, _MOST_BYTES // item_bytes))
         while len(self._leases) < most:
             work = next(self._works, None)
             if work is None:
@@ -259,6 +268,23 @@ class OnRay:
         while len(self._actors) < self._workers:
             handle = ray.remote(StepMaker).options(**self._actor_options).remote(self._sent)
             self._actors.append(_Actor(handle, handle.begin.remote()))
+
+    def _tune(self) -> None:
+        """More actors where the consumer waits for them, fewer where it does not."""
+        now = time.perf_counter()
+        elapsed_s = now - self._looked_at
+        if not self._is_tuned or elapsed_s < _LOOK_S:
+            return
+        waits = (self._waited_s - self._waited_before) / elapsed_s
+        self._looked_at, self._waited_before = now, self._waited_s
+        if waits > _WAITS and all(actor.node for actor in self._actors):  # those that were asked for are at work
+            self._workers = min(cluster_cpus(), self._workers + max(1, self._workers // 4))
+        elif waits < _RESTS and self._workers > 1:
+            idle = next((actor for actor in self._actors if not actor.has), None)
+            self._workers -= 1
+            if idle is not None:
+                self._actors.remove(idle)
+                ray.kill(idle.handle)
 
     def _replace(self, lost: _Actor, error: Exception) -> None:
         """Another actor in the place of one that is lost; the items of this go to others."""
