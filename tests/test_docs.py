@@ -26,7 +26,8 @@ def blocks_of(page: str) -> list[str]:
 
 def marked(page: str) -> Any:
     trains = re.search(
-        "import (accelerate|jax|keras|penstock.ray|penstock.tensorflow|pytorch_lightning)|from accelerate", "".join(blocks_of(page))
+        "import (accelerate|jax|keras|penstock.ray|penstock.tensorflow|pytorch_lightning)|from accelerate",
+        "".join(blocks_of(page)),
     )
     return pytest.param(page, marks=pytest.mark.trainers) if trains else page
 
@@ -38,7 +39,8 @@ def test_examples_run(page: str, photos: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(formats, "_registered", [])
     alone = re.search(
-        "(?:import|from) (accelerate|jax|keras|penstock.ray|penstock.tensorflow|torch.distributed)", "".join(blocks_of(page))
+        "(?:import|from) (accelerate|jax|keras|penstock.ray|penstock.tensorflow|torch.distributed)",
+        "".join(blocks_of(page)),
     )
     if alone:  # in a process of its own, since others fork, and loaders look at what is initialised
         library = alone[1].removeprefix("penstock.").partition(".")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from penstock.core.arguments import is_one_of, is_whole
+from penstock.core.arguments import is_whole
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.dataset import Dataset
