@@ -161,15 +161,15 @@ class ThisRank:
 
     def drawn(self, epoch: int, step: int) -> dict[str, Any]:
         """What ops draw in a step: see `SingleSteps.drawn`."""
-        share_of, ranks = self._known("draws", epoch, step)
-        return self._told_steps.drawn(partial(share_of, deliver=open_deliver("numpy", None)), ranks, epoch, step)
+        on_host = open_deliver("numpy", None)
+        return self._told_steps.drawn(*self._known("draws", epoch, step, deliver=on_host), epoch, step)
 
     def _known(
-        self, asked: str, epoch: int, step: int
+        self, asked: str, epoch: int, step: int, **other: Deliver
     ) -> tuple[Callable[[tuple[int, int]], RankShare], tuple[int, int]]:
-        """What makes a share for a step whose rows are known, and its ranks."""
+        """What makes a share for a step whose rows are known, and its ranks. other: in place of the loader's `deliver`."""
         share = self.share_of_known_rows(asked, epoch, step)
-        return partial(self._new_share, weights=share.weights, equal_parts=share.equal_parts), share.ranks
+        return partial(self._new_share, weights=share.weights, equal_parts=share.equal_parts, **other), share.ranks
 
     def share_of_known_rows(self, asked: str, epoch: int, step: int) -> RankShare:
         """The share, whose order says which rows a step holds; PlanError where there is no such step, or only the data says."""
