@@ -118,7 +118,8 @@ fn run_masks(
     let (of, sizes, samples, key, boxes) = &images;
     let (samples, out) = (samples.as_slice()?, out.as_slice_mut()?);
     let (of, sizes) = (&of.get().0, sizes_of(sizes.as_slice()?, samples.len())?);
-    let along = Along { program: of, boxes: boxes_of(boxes.as_ref(), samples.len())?, sizes: &sizes, samples, key: *key };
+    let along =
+        Along { program: of, boxes: boxes_of(boxes.as_ref(), samples.len())?, sizes: &sizes, samples, key: *key };
     let rows = ends_of(rows.as_slice()?);
     let (buffers, which, offset, length) = spans(&buffers, [&which, &offset, &length], rows.len())?;
     if rows.iter().any(|&row| row >= samples.len()) {

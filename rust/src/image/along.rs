@@ -39,12 +39,7 @@ impl Along<'_> {
     }
 
     /// What becomes of the boxes of each row, and the numbers of those that are left, among all of them.
-    pub fn moved_boxes(
-        &self,
-        boxes: &BoxColumn,
-        steps: &[BoxStep],
-        pool: &ThreadPool,
-    ) -> Vec<(Boxes, Vec<usize>)> {
+    pub fn moved_boxes(&self, boxes: &BoxColumn, steps: &[BoxStep], pool: &ThreadPool) -> Vec<(Boxes, Vec<usize>)> {
         let one = |row: usize| {
             let mut own = boxes.row(row);
             if !self.is_there(row) {
@@ -101,7 +96,13 @@ impl Along<'_> {
             }
             let (size, moves) = (self.sizes[row], self.moves(row));
             worker.set_format(format, false);
-            program.behind(Arc::new(Follow { size, moves, fill })).run(worker, mask(number)?, self.key, self.samples[row], out)
+            program.behind(Arc::new(Follow { size, moves, fill })).run(
+                worker,
+                mask(number)?,
+                self.key,
+                self.samples[row],
+                out,
+            )
         };
         let outs = out.par_chunks_exact_mut(format.bytes().max(1));
         batch::each(outs, one, format, pool, how, stopped).map_err(|mut faults| {

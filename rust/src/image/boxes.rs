@@ -183,7 +183,8 @@ impl Boxes {
         self.each(|one| {
             let [left, top, right, bottom] = format.edges(one, precision);
             let corners = [(left, top), (right, top), (right, bottom), (left, bottom)].map(&place);
-            let lowest = corners.into_iter().fold((f64::INFINITY, f64::INFINITY), |(x, y), (a, b)| (x.min(a), y.min(b)));
+            let lowest =
+                corners.into_iter().fold((f64::INFINITY, f64::INFINITY), |(x, y), (a, b)| (x.min(a), y.min(b)));
             let highest =
                 corners.into_iter().fold((f64::NEG_INFINITY, f64::NEG_INFINITY), |(x, y), (a, b)| (x.max(a), y.max(b)));
             format.of_edges(clamped([lowest.0, lowest.1, highest.0, highest.1], size), floating)

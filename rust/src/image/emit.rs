@@ -45,7 +45,17 @@ impl Format {
     pub const fn pixels(mode: Mode, width: u32, height: u32) -> Self {
         let dtype = if mode.is_wide() { Dtype::Uint16 } else { Dtype::Uint8 };
         let (channels, is_wide) = (mode.channels(), mode.is_wide());
-        Self { height, width, channels, is_wide, dtype, crops: 1, layout: Layout::Nhwc, scale: [1.0; 4], bias: [0.0; 4] }
+        Self {
+            height,
+            width,
+            channels,
+            is_wide,
+            dtype,
+            crops: 1,
+            layout: Layout::Nhwc,
+            scale: [1.0; 4],
+            bias: [0.0; 4],
+        }
     }
 
     /// Bytes of one image.

@@ -65,16 +65,8 @@ impl Placing {
     /// The perspective that leads back: `_compute_perspective_thetas`.
     fn undone([a, b, c, d, e, f, g, h]: [f64; 8]) -> Option<Self> {
         let below = a * e - b * d;
-        let numbers = [
-            e - f * h,
-            c * h - b,
-            b * f - c * e,
-            f * g - d,
-            a - c * g,
-            c * d - a * f,
-            d * h - e * g,
-            b * g - a * h,
-        ];
+        let numbers =
+            [e - f * h, c * h - b, b * f - c * e, f * g - d, a - c * g, c * d - a * f, d * h - e * g, b * g - a * h];
         (below != 0.0).then(|| Self(numbers.map(|number| number / below)))
     }
 

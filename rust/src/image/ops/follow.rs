@@ -48,7 +48,10 @@ impl Op for Follow {
         let of = self.size;
         if chain.size() != of {
             return chain.fail(|size| {
-                let found = format!("a mask of {} × {} pixels (width × height), whose image has {} × {}", size.0, size.1, of.0, of.1);
+                let found = format!(
+                    "a mask of {} × {} pixels (width × height), whose image has {} × {}",
+                    size.0, size.1, of.0, of.1
+                );
                 Fault::new(found, "give masks the size of their images, as these are stored")
             });
         }

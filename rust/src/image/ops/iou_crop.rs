@@ -77,7 +77,8 @@ fn shared(one: [f64; 4], other: [f64; 4]) -> f64 {
 impl Op for RandomIoUCrop {
     fn apply(&self, chain: &mut Chain, rng: &mut Rng) {
         let Some(boxes) = chain.boxes() else {
-            return chain.fail(|_| Fault::new("RandomIoUCrop on an image without boxes", "report this to the maintainers"));
+            return chain
+                .fail(|_| Fault::new("RandomIoUCrop on an image without boxes", "report this to the maintainers"));
         };
         let edges: Vec<[f64; 4]> = boxes.edges().collect();
         if edges.is_empty() {
