@@ -22,9 +22,7 @@ def mix(
     others = images.index_select(0, partners)
     if weights is not None:
         mine, other = (part[:, None, None, None] for part in weights.unbind(1))
-        images.mul_(mine).add_(
-            others.mul_(other)
-        )  # three roundings, as on the CPU: no fused multiplication and addition
+        images.mul_(mine).add_(others.mul_(other))  # each rounded, as on the CPU; never fused
     if cuts is not None:
         height, width = images.shape[1:3] if layout == "NHWC" else images.shape[2:4]
         is_other = inside(cuts, height, width).unsqueeze(3 if layout == "NHWC" else 1)
