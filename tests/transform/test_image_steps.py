@@ -147,6 +147,20 @@ def test_transforms_one_after_another_are_one_list() -> None:
     assert [step.op for step in steps_of(last, 1)[0]] == ["0 Decode", "1 Resize", "0 Normalize"]
 
 
+def test_ops_behind_a_cache_keep_their_names() -> None:
+    """A cache adds an op that orders axes, which has no number of its own."""
+    ops = [I.RandomHorizontalFlip(), I.Normalize(I.IMAGENET), I.RandomErasing(p=1)]
+    plan = pixels().transform(image=I.CenterCrop(32)).cache().transform(image=ops).batch(4)
+    with ps.Loader(plan) as loader:
+        list(loader)
+        assert list(loader.draws(0, 0)["image"]) == ["0 RandomHorizontalFlip", "2 RandomErasing"]
+    assert [step.op for step in steps_of(plan, 1)[0]] == ["0 RandomHorizontalFlip", "1 Normalize", "2 RandomErasing"]
+    frozen = pixels().transform(image=I.RandomCrop(32)).cache(freeze_random=True)
+    list(ps.Loader(frozen.batch(4)))
+    with pytest.raises(ps.PlanError, match="not behind a cache"):
+        frozen.show(1, steps=True)
+
+
 def test_sources_side_by_side_and_one_after_another_are_seen() -> None:
     data = files((64, 56), (50, 60)).transform(image=[I.Decode("RGB"), I.Resize((20, 20))])
     other = pixels().transform(image=I.Resize((20, 20)))

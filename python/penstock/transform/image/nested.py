@@ -219,8 +219,9 @@ def labelled(ops: Sequence[Any], numbers: Sequence[int], around: str = "") -> di
     """
     found = dict[int, str]()
     for place, (op, number) in enumerate(zip(ops, numbers, strict=True)):
-        found[number] = f"{around}{place} {type(op).__name__}"
+        name = f"{around}{place} {type(op).__name__}"
+        found.setdefault(number, name)  # an op that a cache adds has no number of its own, and draws nothing
         if isinstance(op, NestedOp):
             inner = [path_number(number, inside) for inside in range(len(op.ops))]
-            found |= labelled(op.ops, inner, f"{found[number]} / ")
+            found |= labelled(op.ops, inner, f"{name} / ")
     return found
