@@ -30,7 +30,7 @@ F = v2.functional
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-ROWS, HEIGHT, WIDTH = 12, 41, 58
+ROWS, HEIGHT, WIDTH = 8, 41, 58
 FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 
@@ -357,6 +357,25 @@ def test_fast_decoding_moves_boxes_as_slow_decoding_does() -> None:
         for fast in (True, False)
     ]
     assert np.array_equal(*found)
+
+
+def test_no_rows_are_no_error() -> None:
+    """A rank may have none of a step."""
+    given = {name: column[:0] for name, column in columns().items()}
+    chains = {
+        "image": (I.RandomIoUCrop(), I.Resize((9, 9))),
+        "boxes": (I.Boxes(of="image"),),
+        "mask": (I.Mask(of="image"),),
+        "points": (I.KeyPoints(of="image"),),
+    }
+    assert {len(column) for column in applied(given, chains).values()} == {0}
+    given = {
+        "image": given["image"],
+        "boxes": np.empty((0, 3, 4)),
+        "mask": np.empty((0, 2, 41, 58), bool),
+        "points": np.empty((0, 2, 2)),
+    }
+    assert {len(column) for column in applied(given, chains).values()} == {0}
 
 
 def test_where_things_go_is_pinned() -> None:

@@ -141,6 +141,22 @@ def test_columns_that_are_left_out_change_no_other(wanted: dict[str, list[Any]],
     assert are_same({name: wanted[name] for name in columns}, chosen)
 
 
+def test_views_and_chains_that_draw_together_change_nothing(wanted: dict[str, list[Any]]) -> None:
+    """Boxes go with the first view, beside another one; and with an image that a chain of its own is drawn together with."""
+    view = I.From("image", [I.RandomResizedCrop(16), I.RandomHorizontalFlip()])
+    seen = taken(ps.Loader(source().transform(image=IMAGE, view=view, **ALONG).shuffle(seed=3).batch(6)))
+    assert seen.pop("view")[0].shape == (3, 16, 16)
+    assert are_same(wanted, seen)
+    ops = [I.RandomResizedCrop(32, interpolation="nearest"), I.RandomHorizontalFlip()]
+    both = source().transform(
+        image=[I.Decode(mode="L"), *ops], mask=[I.Decode(mode="L"), *ops], boxes=I.Boxes(of="image"), draws="together"
+    )
+    alone = source().transform(
+        image=[I.Decode(mode="L"), *ops], boxes=I.Boxes(of="image"), mask=I.Mask(of="image", mode="L")
+    )
+    assert are_same(*(taken(ps.Loader(data.batch(6))) for data in (both, alone)))
+
+
 def test_boxes_batch_as_rows_or_padded() -> None:
     padded = next(iter(ps.Loader(detection().batch_padded(6))))
     assert padded["boxes"].shape[2:] == (4,)

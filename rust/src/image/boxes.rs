@@ -236,13 +236,71 @@ impl BoxColumn {
     #[must_use]
     pub fn row(&self, row: usize) -> Boxes {
         let boxes = self.boxes.boxes[self.ends[row]..self.ends[row + 1]].to_vec();
-        Boxes { boxes, ..self.boxes.empty() }
+        Boxes { boxes, format: self.boxes.format, precision: self.boxes.precision }
     }
 }
 
-impl Boxes {
-    /// None of them.
-    fn empty(&self) -> Self {
-        Self { format: self.format, precision: self.precision, boxes: Vec::new() }
+#[cfg(test)]
+mod tests {
+    use super::super::affine::Affine;
+    use super::super::moves::Window;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn moved(which: usize, before: (u32, u32), number: f64) -> Moved {
+        let window = Window { x: number as i64 - 20, y: 3, width: 30, height: 20 };
+        let affine = Affine { angle: number * 9.0, scale: 0.5 + number / 40.0, ..Affine::default() };
+        let by = match which {
+            0 => Move::Crop(window),
+            1 => Move::Resize,
+            2 => Move::FlipHorizontal,
+            3 => Move::FlipVertical,
+            4 => Move::HalfTurn,
+            5 => Move::QuarterTurn { clockwise: number > 20.0 },
+            _ => Move::Affine(affine),
+        };
+        let after = match which {
+            0 => (30, 20),
+            1 => (1 + number as u32, 55),
+            5 => (before.1, before.0),
+            _ => before,
+        };
+        Moved { number: 0, before, after, by }
+    }
+
+    proptest! {
+        /// A box inside of its image stays inside, wherever its pixels go, and in every format it is the same box (ratios of sizes are float32, as in torchvision).
+        #[test]
+        fn boxes_stay_inside_and_are_the_same_in_every_format(
+            corners in prop::collection::vec((0.0..40.0, 0.0..30.0, 0.0..20.0, 0.0..15.0), 0..4),
+            steps in prop::collection::vec((0_usize..7, 0.0..40.0), 0..5),
+        ) {
+            let edges: Vec<[f64; 4]> = corners.into_iter().map(|(x, y, w, h)| [x, y, x + w, y + h]).collect();
+            let mut every: Vec<Boxes> = [BoxFormat::Xyxy, BoxFormat::Xywh, BoxFormat::Cxcywh]
+                .into_iter()
+                .map(|format| {
+                    let mut boxes = Boxes { format: BoxFormat::Xyxy, precision: Precision::Double, boxes: edges.clone() };
+                    boxes.finish(&[BoxStep::Convert(format)], (60, 45));
+                    boxes
+                })
+                .collect();
+            let mut size = (60, 45);
+            for (which, number) in steps {
+                let moved = moved(which, size, number);
+                size = moved.after;
+                every.iter_mut().for_each(|boxes| boxes.follow(&moved).unwrap());
+            }
+            let wanted: Vec<[f64; 4]> = every[0].edges().collect();
+            for edges in &wanted {
+                let [left, top, right, bottom] = *edges;
+                prop_assert!(left >= -1e-3 && left <= right + 1e-3 && right <= f64::from(size.0) + 1e-3);
+                prop_assert!(top >= -1e-3 && top <= bottom + 1e-3 && bottom <= f64::from(size.1) + 1e-3);
+            }
+            for boxes in &every[1..] {
+                for (one, other) in boxes.edges().zip(&wanted) {
+                    prop_assert!(one.iter().zip(other).all(|(a, b)| (a - b).abs() < 1e-3));
+                }
+            }
+        }
     }
 }

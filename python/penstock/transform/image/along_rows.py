@@ -56,8 +56,8 @@ def number_rows(name: str, column: Any, inner: tuple[int, ...]) -> NumberRows:
             return NumberRows(flat.to_numpy(zero_copy_only=False).reshape(-1, *inner), edges_of(counts), bad)
         found = ragged_of(name, column)
         return NumberRows(found.values.reshape(-1, *inner), found.edges, bad)
-    rows = column.reshape(len(column), -1, *inner)
-    return NumberRows(rows.reshape(-1, *inner), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1])
+    count, each = column.shape[:2]
+    return NumberRows(column.reshape(-1, *inner), np.arange(count + 1, dtype=np.int64) * each)
 
 
 def _is_loose(column: pa.Array) -> bool:
