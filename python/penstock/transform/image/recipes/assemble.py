@@ -55,7 +55,7 @@ class Library(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Cut:
+class _Joint:
     """Where a recipe can be cut: behind so many native ops. is_one_size: whether all images have one there."""
 
     ops: tuple[ImageOp, ...]
@@ -63,13 +63,13 @@ class _Cut:
     state: str
     is_one_size: bool
 
-    def after(self, made: Made) -> _Cut:
+    def after(self, made: Made) -> _Joint:
         chain, is_one_size = self.chain, self.is_one_size
         for number, op in enumerate(made.ops, len(self.ops)):
             chain = op.extend(replace(chain, number=number))
             is_one_size = _one_size(op, is_one_size)
         state = self.state if made.state is None else made.state
-        return _Cut(ops=(*self.ops, *made.ops), chain=chain, state=state, is_one_size=is_one_size)
+        return _Joint(ops=(*self.ops, *made.ops), chain=chain, state=state, is_one_size=is_one_size)
 
     @property
     def holds(self) -> str:
@@ -87,7 +87,7 @@ def assembled(
     """The recipe. decode: what the column's bytes begin with, None for pixels. PlanError where `strict` and a step has no native op."""
     begin: tuple[ImageOp, ...] = () if decode is None else (decode,)
     source = Field("uint8", (64, 64, 3)) if decode is None else Field("bytes")
-    places = [_Cut(ops=begin, chain=chain_of(begin, source, ()), state=state, is_one_size=decode is None)]
+    places = [_Joint(ops=begin, chain=chain_of(begin, source, ()), state=state, is_one_size=decode is None)]
     said, why = list[Step](), ""
     for step in steps:
         try:
@@ -108,7 +108,7 @@ def assembled(
 def _with_end(
     library: Library,
     steps: Sequence[Any],
-    places: Sequence[_Cut],
+    places: Sequence[_Joint],
     said: Sequence[Step],
     decode: Decode | None,
     workers: Workers,
