@@ -118,7 +118,7 @@ HOMES = {"penstock.image": "penstock.transform.image", "penstock.text": "penstoc
 #: Whose `**options` are the fields of another class.
 OPTIONS = {"penstock.Loader": "loader.options.LoaderOptions"}
 #: Classes that users receive and never make: without a signature.
-RECEIVED = {"Dataset", "Expression", "RowGenerator", "Simulation", "NodeEpoch", "image.Preset"}
+RECEIVED = {"Dataset", "Expression", "RowGenerator", "Simulation", "NodeEpoch"}
 #: Classes that users make or catch, and whose methods the package or a framework calls.
 WITHOUT_METHODS = {
     *("Access", "Column", "DataError", "Field", "Format", "Limits", "Manifest", "RowError", "Spans"),

@@ -36,7 +36,7 @@ _BLURS = (0.1, 2.0)
 class Preset:
     """What `presets` returns.
 
-    Attributes:
+    Args:
         train: an op or a list of ops for each column, for `transform(**preset.train)`.
         test: the same for images that a model is tested on.
         alphas: of MixUp and of CutMix, by which batches are mixed; None where the recipe mixes none.
