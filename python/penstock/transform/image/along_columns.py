@@ -135,6 +135,7 @@ class MaskChain:
 
     def __init__(self, name: str, ops: Sequence[Any], image: ImageKernel, site: Site) -> None:
         op, others = ops[0], ops[1:]
+        self._ops, self._site = ops, site
         self._name, self._fill, self.of = name, float(op.fill), op.of
         given = site.fields[name]
         self._is_encoded, self._are_instances = given.dtype == "bytes", _are_instances(op, name, given, site)
@@ -152,6 +153,10 @@ class MaskChain:
             if others:
                 raise PlanError(f"transform: {others[0]} behind {op} of instances, where nothing follows; leave it out")
             self.field = replace(self.field, shape=(None, height, width))
+
+    def for_images(self, image: ImageKernel) -> MaskChain:
+        """The same beside other ops on images, without what follows the mask."""
+        return MaskChain(self._name, self._ops[:1], image, self._site)
 
     def __call__(self, column: Column, images: MovedImages, work: Workspace) -> Column:
         """What becomes of them."""

@@ -9,13 +9,17 @@ boxes, points, masks ─┴─► moved as the image's chain moves pixels ──
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from penstock.core.columns.op_step import OpStep
+from penstock.core.columns.rows import take_rows
 from penstock.core.columns.spec import Columns, Spec
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.kernels import BoxColumn
@@ -48,6 +52,15 @@ class ImageChains(Protocol):
         work: Workspace,
         boxes: Mapping[str, BoxColumn] = {},
     ) -> Columns: ...
+
+    def steps(  # noqa: D102
+        self,
+        columns: Columns,
+        keys: Mapping[str, DrawKeys],
+        work: Workspace,
+        boxes: Mapping[str, BoxColumn] = {},
+        beside: Mapping[str, Callable[[ImageKernel], Mapping[str, Any]]] = {},
+    ) -> dict[str, list[list[OpStep]]]: ...
 
     def drawn(  # noqa: D102
         self,
@@ -93,6 +106,37 @@ class AlongKernel(Kernel):
     def drawn(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, Any]:
         """See `Kernel`."""
         return self._images.drawn(columns, keys, work, self._asked_for(self._box_rows(columns, Faults())))
+
+    def steps(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, list[list[OpStep]]]:
+        """See `Kernel`: with each image, what goes along with it."""
+        found = dict[str, list[list[OpStep]]]()
+        for row in range(len(next(iter(keys.values())))):
+            one = {name: take_rows(columns[name], np.array([row])) for name in self.columns}
+            own = {name: key.part(row, row + 1) for name, key in keys.items()}
+            asked = self._asked_for(self._box_rows(one, Faults()))
+            beside = {name: partial(self._beside, name, one, own[name], asked) for name in self._images.fields}
+            for name, steps in self._images.steps(one, own, work, asked, beside).items():
+                found.setdefault(name, []).extend(steps)
+        return found
+
+    def _beside(
+        self, of: str, columns: Columns, keys: DrawKeys, asked: Mapping[str, BoxColumn], kernel: ImageKernel
+    ) -> dict[str, Any]:
+        """What goes along with the one image of `columns` behind ops that are compiled."""
+        work = Workspace(allocate=lambda _, field, rows: np.empty((rows, *field.shape), field.numpy_dtype))
+        images = MovedImages(kernel.program, kernel.sizes_at_start(columns[of]), keys.rows, keys.stage, asked.get(of))
+        made: Columns = {}
+        for name, points in self._points.items():
+            if points.of == of:
+                made[name] = points(points.rows(columns[name]), images, work)
+        for name, mask in self._masks.items():
+            if mask.of == of:
+                made[name] = mask.for_images(kernel)(columns[name], images, work)
+        rows = self._box_rows(columns, Faults())
+        for name, box in self._boxes.items():
+            if box.of == of:
+                made.update(box(rows[name], images, {**columns, **made}, work))
+        return {name: column[0].as_py() if isinstance(column, pa.Array) else column[0] for name, column in made.items()}
 
     def __call__(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> Columns:
         """See `Kernel`: a row that is bad in one column is bad as a whole, and its first fault is told."""

@@ -35,7 +35,7 @@ from penstock.transform.image.mix_kernel import MixKernel
 from penstock.transform.image.nested import labelled
 from penstock.transform.image.numbers import ToLayout
 from penstock.transform.image.same_sizes import unequal_sizes
-from penstock.transform.image.steps import ChainSteps
+from penstock.transform.image.steps import Beside, ChainSteps
 from penstock.transform.image.view import From, flattened
 
 
@@ -137,6 +137,7 @@ def _first(site: Site, column: str, look: Any) -> Any:
 
 
 _NO_BOXES: Mapping[str, kernels.BoxColumn] = {}
+_NOTHING_BESIDE: Mapping[str, Beside] = {}
 
 
 class ImageColumns(Kernel):
@@ -244,9 +245,16 @@ class ImageColumns(Kernel):
             found[name] = {labels[number]: parameters for number, parameters in drawn.items()}
         return found
 
-    def steps(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> dict[str, list[list[OpStep]]]:
-        """See `Kernel`."""
-        column, drawn = one_column(self._column, columns), self.drawn(columns, keys, work)
+    def steps(
+        self,
+        columns: Columns,
+        keys: Mapping[str, DrawKeys],
+        work: Workspace,
+        boxes: Mapping[str, kernels.BoxColumn] = _NO_BOXES,
+        beside: Mapping[str, Beside] = _NOTHING_BESIDE,
+    ) -> dict[str, list[list[OpStep]]]:
+        """See `Kernel`. boxes, beside: see `ChainSteps`, of each chain that has some."""
+        column, drawn = one_column(self._column, columns), self.drawn(columns, keys, work, boxes)
         found = dict[str, list[list[OpStep]]]()
         for name, (_, ops, numbers) in self._flat.items():
             every = numbers_of(ops, numbers)
@@ -258,6 +266,8 @@ class ImageColumns(Kernel):
                 channels_first=self._column in self._site.channels_first,
                 limits=self._site.limits,
                 whole=self._kernels[name],
+                boxes=boxes.get(name),
+                beside=beside.get(name),
             )
             found[name] = chain.of(column, keys[name].rows, keys[name].stage, drawn[name])
         return found
