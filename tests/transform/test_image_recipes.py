@@ -193,7 +193,7 @@ def test_explain_tells_of_every_step(pixels: Any) -> None:
         lambda image: image,
         MyFlip(),
     ],
-    ids=repr,
+    ids=lambda given: type(given).__name__,
 )
 def test_what_has_no_native_op_is_not_native(transform: Any) -> None:
     recipe = I.from_torchvision(transform)
