@@ -48,7 +48,7 @@ def versions() -> dict[str, str]:
     return {"Penstock": native_version, "Python": platform.python_version().rpartition(".")[0]}
 
 
-class Made(NamedTuple):
+class MadeSteps(NamedTuple):
     """An item, and the bad samples that were met on the way: the trainer's loader counts them, and writes them down."""
 
     item: MadeItem
@@ -97,7 +97,7 @@ class StepMaker:
         """Its versions, the node's name and the process."""
         return versions(), f"{platform.node()} {ray.get_runtime_context().get_node_id()[:8]}", os.getpid()
 
-    def make(self, wanted: Wanted, work: Work) -> Made | Raised:
+    def make(self, wanted: Wanted, work: Work) -> MadeSteps | Raised:
         """The steps, or the error that they met."""
         try:
             item = self._stream(wanted).make(work).result()
@@ -105,7 +105,7 @@ class StepMaker:
             return raised(error)
         columns = dict(item.columns)
         made = MadeItem(number=0, work=work, rows_per_step=item.rows_per_step, columns=columns, ids=None, draws=None, places=[])  # fmt: skip
-        return Made(made, self._notes.of(work))
+        return MadeSteps(made, self._notes.of(work))
 
     def _stream(self, wanted: Wanted) -> _Stream:
         key = (wanted.ranks, wanted.equal_parts, wanted.weights)

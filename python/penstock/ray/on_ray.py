@@ -26,7 +26,7 @@ from penstock.observe.bad_samples import BadSamples
 from penstock.observe.stats import no_stats
 from penstock.order.steps.cursor import Position, Work
 from penstock.processes.raised import Raised, error_of
-from penstock.ray.actor import Made, StepMaker, Wanted, versions
+from penstock.ray.actor import MadeSteps, StepMaker, Wanted, versions
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Delivered
 
@@ -165,7 +165,7 @@ class OnRay:
             if made is None:
                 continue
             self._done(self._leases.popleft())
-            if isinstance(made, Made):
+            if isinstance(made, MadeSteps):
                 for bad in made.bad:
                     self._bad_samples.note(bad, DataError(f"{bad.where}: {bad.found}; {bad.do}"), self._share.rank)
                 return made.item
@@ -177,11 +177,11 @@ class OnRay:
                 self._leases.appendleft(self._leased(Work(work.epoch, step, 1)))
         raise ProcessError("a batch beyond the last one was asked for")
 
-    def _got(self, lease: _Lease, ref: Any) -> Made | Raised | None:
+    def _got(self, lease: _Lease, ref: Any) -> MadeSteps | Raised | None:
         """What an actor made; None where it is lost, and others have its items by then."""
         actor = lease.refs[ref]
         try:
-            made: Made | Raised = ray.get(ref)
+            made: MadeSteps | Raised = ray.get(ref)
         except ray.exceptions.RayError as error:
             self._replace(actor, error)
             return None
@@ -189,7 +189,7 @@ class OnRay:
             actor.node = _checked(ray.get(actor.begun))
         actor.late_since = None
         self._took_s += 0.2 * (time.perf_counter() - lease.sent_at - self._took_s)
-        if isinstance(made, Made):
+        if isinstance(made, MadeSteps):
             self._node_bytes[actor.node] += sum(column.nbytes for column in made.item.columns.values())
         return made
 
