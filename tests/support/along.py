@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.batch.stack import field_of
+from penstock.core.columns.ragged import ragged_column
 from penstock.core.columns.rows import new_rows
 from penstock.core.columns.spec import Columns
 from penstock.core.draw_keys import DrawKeys
@@ -17,6 +19,8 @@ from penstock.transform.family import Chains, Kernel, Site, Workspace
 from penstock.transform.image.family import FAMILY
 
 KEY = 11
+ROWS, HEIGHT, WIDTH = 8, 41, 58
+BOX_FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 #: Ops whose moves are pinned.
 OPS = (
@@ -32,6 +36,33 @@ OPS = (
     image.RandomZoomOut(p=1.0),
     image.ScaleJitter((90, 90), (0.7, 0.9)),
 )
+
+
+def boxes_of(dtype: str, box_format: str, seed: int = 0) -> list[npt.NDArray[Any]]:
+    """Boxes of images, from none to five, some of which reach out of their image."""
+    import torch
+
+    random = np.random.default_rng(seed)
+    found = []
+    for row in range(ROWS):
+        first = random.uniform([-3, -3], [WIDTH - 4, HEIGHT - 4], (row % 6, 2))
+        edges = np.concatenate([first, first + random.uniform(2, 30, (row % 6, 2))], axis=1)
+        numbers = torch.as_tensor(edges).to(getattr(torch, dtype))
+        made = _functional().convert_bounding_box_format(numbers, old_format="XYXY", new_format=box_format)
+        found.append(np.asarray(made))
+    return found
+
+
+def columns(dtype: str = "float32", box_format: str = "XYXY") -> Columns:
+    """Images, with as many boxes and points as there are, and a mask each."""
+    random = np.random.default_rng(1)
+    points = [random.uniform(0, 40, (row % 4, 2)).astype(dtype) for row in range(ROWS)]
+    return {
+        "image": random.integers(0, 256, (ROWS, HEIGHT, WIDTH, 3), np.uint8),
+        "boxes": ragged_column(boxes_of(dtype, box_format), dtype, (4,)),
+        "points": ragged_column(points, dtype, (2,)),
+        "mask": random.integers(0, 5, (ROWS, HEIGHT, WIDTH), np.uint8),
+    }
 
 
 def kernel_of(columns: Columns, chains: Chains) -> Kernel:
