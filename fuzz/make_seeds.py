@@ -84,6 +84,11 @@ def pictures() -> dict[str, bytes]:
         "png-palette-packed": (rgb.quantize(3), "PNG", {"bits": 2}),
         "bmp-bilevel": (rgb.convert("1"), "BMP", {}),
         "jpeg-grey": (rgb.convert("L"), "JPEG", {}),
+        "tiff-rgb": (rgb, "TIFF", {}),
+        "tiff-lzw": (rgb, "TIFF", {"compression": "tiff_lzw"}),
+        "tiff-16": (Image.new("I;16", (5, 4), 40_000), "TIFF", {}),
+        "ppm": (rgb, "PPM", {}),
+        "pgm": (rgb.convert("L"), "PPM", {}),
     }
     found = {}
     for name, (image, kind, options) in kinds.items():

@@ -84,7 +84,7 @@ def test_lists_of_sound_and_films_keep_their_labels(tmp_path: Path, suffix: str,
 @pytest.mark.parametrize(
     ("chosen", "lost"),
     [
-        ("a.jpg", ["b.tif", "c.ppm"]),
+        ("a.jpg", ["b.jp2", "c.jxl"]),
         ("a.wav", ["b.aiff"]),
         ("a.mp4", ["b.mpg"]),
         ("a.jpg", ["b.wav"]),
@@ -95,7 +95,7 @@ def test_samples_that_are_left_out_of_a_folder_are_named(tmp_path: Path, chosen:
     """Silence would train on a part of the data."""
     for name in ("1" + chosen, chosen, *lost):
         (tmp_path / name).write_bytes(b"" if name.endswith(".tar") else b"anything")
-    for name in ("README.md", "labels.csv", "notes.txt", "meta.json", ".hidden.tif", "LICENSE"):
+    for name in ("README.md", "labels.csv", "notes.txt", "meta.json", ".hidden.jp2", "LICENSE"):
         (tmp_path / name).write_bytes(b"beside")
     said = rf"{len(lost)} of \d+ files \(.*\) are left out, the first .*{lost[0]}"
     with pytest.warns(UserWarning, match=said), contextlib.suppress(ps.PenstockError):

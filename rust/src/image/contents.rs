@@ -3,12 +3,14 @@
 use std::io::Cursor;
 
 use image::codecs::bmp::BmpDecoder;
+use image::codecs::tiff::TiffDecoder;
 use image::{ColorType, ImageDecoder};
 
 use super::exif::png_chunks;
 use super::fault::Fault;
 use super::header::{Header, Kind, jpeg_segments};
 use super::mode::{Mode, Stored};
+use super::pnm;
 
 /// What an image loses as RGB of 8 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,12 @@ impl Loss {
     pub fn of(data: &[u8], header: &Header, stored: Stored, pixels: &[u8]) -> Option<Self> {
         match stored {
             _ if header.kind == Kind::Png && data.get(25) == Some(&3) => Some(Self::Palette),
+            _ if header.kind == Kind::Pnm
+                && stored == Stored::Rgb8
+                && pnm::read(data).is_some_and(|found| found.is_wide()) =>
+            {
+                Some(Self::Colour16)
+            }
             Stored::Grey16 | Stored::GreyAlpha16Clipped | Stored::GreyAlpha16 => Some(Self::Grey16),
             Stored::Rgb16 | Stored::Rgba16 => Some(Self::Colour16),
             Stored::GreyAlpha8 => pixels.as_chunks::<2>().0.iter().any(|pixel| pixel[1] != 255).then_some(Self::Alpha),
@@ -67,6 +75,8 @@ pub fn mode(data: &[u8], header: &Header) -> Result<Mode, Fault> {
         Kind::Webp => Ok(if webp_has_alpha(data) { Mode::Rgba } else { Mode::Rgb }),
         Kind::Gif => Ok(Mode::P),
         Kind::Bmp => bmp_mode(data),
+        Kind::Tiff => tiff_mode(data),
+        Kind::Pnm => pnm_mode(data),
     }
 }
 
@@ -129,6 +139,30 @@ fn webp_has_alpha(data: &[u8]) -> bool {
 pub fn bmp_has_palette(data: &[u8]) -> bool {
     let at = if data.get(14..18) == Some(&12_u32.to_le_bytes()) { 24 } else { 28 };
     data.get(at..at + 2).is_some_and(|bits| matches!(bits, [1..=8, 0]))
+}
+
+fn tiff_mode(data: &[u8]) -> Result<Mode, Fault> {
+    let decoder = TiffDecoder::new(Cursor::new(data)).map_err(|error| {
+        Fault::damaged(format!("a TIFF file that is damaged, or of a kind that is not read ({error})"))
+    })?;
+    match decoder.color_type() {
+        ColorType::L8 => Ok(Mode::L),
+        ColorType::L16 => Ok(Mode::I16),
+        ColorType::La8 => Ok(Mode::La),
+        ColorType::Rgb8 => Ok(Mode::Rgb),
+        ColorType::Rgba8 => Ok(Mode::Rgba),
+        _ => Err(no_mode("a TIFF of 16-bit colours or alpha", "Decode(mode=\"RGB\") keeps the upper 8 bits")),
+    }
+}
+
+fn pnm_mode(data: &[u8]) -> Result<Mode, Fault> {
+    let found = pnm::read(data).ok_or_else(|| Fault::damaged("a damaged PNM header"))?;
+    match found.stored() {
+        Stored::Grey8 => Ok(Mode::L),
+        Stored::Grey16 => Ok(Mode::I16),
+        _ if found.is_wide() => Err(no_mode("a PPM of 16-bit colours", "Decode(mode=\"RGB\") scales them to 8 bits")),
+        _ => Ok(Mode::Rgb),
+    }
 }
 
 fn bmp_mode(data: &[u8]) -> Result<Mode, Fault> {

@@ -1,6 +1,7 @@
 //! The orientation that a camera noted (EXIF 2.32, tag 0x0112).
 
 use super::header::{Kind, jpeg_segments};
+use super::tiff::Tiff;
 
 const ORIENTATION: u16 = 0x0112;
 
@@ -13,7 +14,8 @@ pub fn orientation(data: &[u8], kind: Kind) -> u8 {
             .find_map(|segment| segment.1.strip_prefix(b"Exif\0\0")),
         Kind::Png => png_chunks(data).find(|chunk| chunk.0 == *b"eXIf").map(|chunk| chunk.1),
         Kind::Webp => webp_chunks(data).find(|chunk| chunk.0 == *b"EXIF").map(|chunk| chunk.1),
-        Kind::Bmp | Kind::Gif => None,
+        Kind::Tiff => Some(data),
+        Kind::Bmp | Kind::Gif | Kind::Pnm => None,
     };
     exif.and_then(from_tiff).filter(|value| (1..=8).contains(value)).unwrap_or(1)
 }
@@ -45,23 +47,9 @@ fn webp_chunks(data: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
 /// The orientation in EXIF's TIFF structure, which may or may not carry its own prefix.
 fn from_tiff(data: &[u8]) -> Option<u8> {
     let tiff = data.strip_prefix(b"Exif\0\0").unwrap_or(data);
-    let big = match tiff.get(..4)? {
-        b"MM\0*" => true,
-        b"II*\0" => false,
-        _ => return None,
-    };
-    let short = |at: usize| -> Option<u16> {
-        let bytes = *tiff.get(at..)?.first_chunk()?;
-        Some(if big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
-    };
-    let bytes = *tiff.get(4..)?.first_chunk()?;
-    let directory = if big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) } as usize;
-    let entries = usize::from(short(directory)?);
-    let entry = (0..entries)
-        .map(|index| directory + 2 + index * 12)
-        .take_while(|&at| at < tiff.len())
-        .find(|&at| short(at) == Some(ORIENTATION))?;
-    u8::try_from(short(entry + 8)?).ok()
+    let tiff = Tiff::new(tiff)?;
+    let entry = tiff.entry(ORIENTATION)?;
+    u8::try_from(tiff.short(entry + 8)?).ok()
 }
 
 /// The width and height of an image after it is turned.

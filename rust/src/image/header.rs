@@ -1,6 +1,8 @@
 //! What a file's first bytes say: its kind and size, read without any decoder and without any allocation.
 
 use super::fault::Fault;
+use super::pnm;
+use super::tiff::Tiff;
 
 /// A kind of file, identified by its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,10 @@ pub enum Kind {
     Bmp,
     /// GIF, of which the first frame is taken.
     Gif,
+    /// TIFF, of which the first page is taken.
+    Tiff,
+    /// PGM and PPM, the binary ones.
+    Pnm,
 }
 
 impl Kind {
@@ -27,6 +33,8 @@ impl Kind {
             Self::Webp => "WebP",
             Self::Bmp => "BMP",
             Self::Gif => "GIF",
+            Self::Tiff => "TIFF",
+            Self::Pnm => "PNM",
         }
     }
 }
@@ -43,16 +51,12 @@ pub struct Header {
 }
 
 /// Names of other files that users pass to image decoders, by their first bytes.
-const OTHERS: [(&[u8], &str); 18] = [
-    (b"II*\0", "a TIFF file"),
-    (b"MM\0*", "a TIFF file"),
+const OTHERS: [(&[u8], &str); 14] = [
     (b"II+\0", "a BigTIFF file"),
     (b"MM\0+", "a BigTIFF file"),
     (b"\0\0\0\x0cjP  ", "a JPEG 2000 file"),
     (b"\xff\x4f\xff\x51", "a JPEG 2000 codestream"),
     (b"\xff\x0a", "a JPEG XL file"),
-    (b"P5", "a PGM file"),
-    (b"P6", "a PPM file"),
     (b"\0\0\x01\0", "an icon"),
     (b"\x76\x2f\x31\x01", "an OpenEXR file"),
     (b"%PDF", "a PDF file"),
@@ -75,6 +79,8 @@ pub fn sniff(data: &[u8]) -> Result<Kind, Fault> {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Kind::Webp,
         [b'B', b'M', ..] => Kind::Bmp,
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Kind::Gif,
+        [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => Kind::Tiff,
+        [b'P', b'5' | b'6', b' ' | b'\t' | b'\n' | b'\r' | b'#', ..] => Kind::Pnm,
         _ => return Err(unknown(data)),
     };
     Ok(kind)
@@ -90,7 +96,7 @@ fn unknown(data: &[u8]) -> Fault {
     let seems = other.map_or_else(|| format!("{} bytes", data.len()), |name| format!("it looks like {name}"));
     Fault::new(
         format!("not an image: it begins with {} ({seems})", start.join(" ")),
-        "give JPEG, PNG, WebP, BMP or GIF data (convert others first)",
+        "give JPEG, PNG, WebP, BMP, GIF, TIFF, PGM or PPM data (convert others first)",
     )
 }
 
@@ -106,6 +112,8 @@ pub fn read(data: &[u8], pixels_limit: u64) -> Result<Header, Fault> {
         Kind::Webp => webp_size(data),
         Kind::Bmp => bmp_size(data),
         Kind::Gif => gif_size(data),
+        Kind::Tiff => tiff_size(data),
+        Kind::Pnm => pnm::read(data).map(|found| (found.width, found.height)),
     };
     let name = kind.name();
     let (width, height) = size
@@ -202,6 +210,11 @@ fn gif_size(data: &[u8]) -> Option<(u32, u32)> {
     Some((little_u16(data, 6)?, little_u16(data, 8)?))
 }
 
+fn tiff_size(data: &[u8]) -> Option<(u32, u32)> {
+    let tiff = Tiff::new(data)?;
+    Some((tiff.number(0x0100)?, tiff.number(0x0101)?))
+}
+
 fn bmp_size(data: &[u8]) -> Option<(u32, u32)> {
     if little_u32(data, 14)? == 12 {
         return Some((little_u16(data, 18)?, little_u16(data, 20)?));
@@ -231,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    const STARTS: [&[u8]; 7] = [
+    const STARTS: [&[u8]; 9] = [
         b"\xff\xd8\xff",
         b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
         b"RIFF\0\0\0\0WEBPVP8X",
@@ -239,6 +252,8 @@ mod tests {
         b"RIFF\0\0\0\0WEBPVP8 ",
         b"BM",
         b"GIF89a",
+        b"II*\0\x08\0\0\0\x02\0\0\x01\x03\0",
+        b"P5 ",
     ];
 
     proptest! {

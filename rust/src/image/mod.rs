@@ -32,6 +32,7 @@ pub mod placing;
 pub mod planar;
 mod plane_avx2;
 mod plane_wide_avx2;
+mod pnm;
 pub mod program;
 pub mod recolour;
 pub mod resample;
@@ -44,6 +45,7 @@ mod straight;
 mod sum;
 #[cfg(test)]
 mod tests;
+mod tiff;
 mod turn;
 pub mod vectorised;
 pub mod warp;

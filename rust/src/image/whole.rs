@@ -1,8 +1,8 @@
-//! Whole images of what no decoder streams: other JPEGs than baseline ones, PNG, WebP, BMP and GIF.
+//! Whole images of what no decoder streams: other JPEGs than baseline ones, PNG, WebP, BMP, GIF, TIFF, PGM and PPM.
 
 use std::io::Cursor;
 
-use image::codecs::{bmp::BmpDecoder, gif::GifDecoder, png::PngDecoder, webp::WebPDecoder};
+use image::codecs::{bmp::BmpDecoder, gif::GifDecoder, png::PngDecoder, tiff::TiffDecoder, webp::WebPDecoder};
 use image::{ColorType, ImageDecoder, ImageError, Limits as Allocations};
 use zune_core::bytestream::ZCursor;
 use zune_core::colorspace::ColorSpace;
@@ -13,6 +13,7 @@ use super::fault::Fault;
 use super::header::{Header, Kind};
 use super::limits::{Limits, png_bytes, zeroed};
 use super::mode::Stored;
+use super::pnm;
 
 /// Progressive JPEGs, and those of four components.
 pub(super) fn other_jpeg(data: &[u8], header: &Header, limits: &Limits, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
@@ -42,7 +43,7 @@ pub(super) fn other_jpeg(data: &[u8], header: &Header, limits: &Limits, whole: &
     Ok(stored)
 }
 
-/// PNG, WebP, BMP and GIF.
+/// PNG, WebP, BMP, GIF, TIFF, PGM and PPM.
 pub(super) fn other(data: &[u8], header: &Header, limits: &Limits, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
     let source = Cursor::new(data);
     let damaged = |error: ImageError| damaged_other(header, &error);
@@ -55,10 +56,23 @@ pub(super) fn other(data: &[u8], header: &Header, limits: &Limits, whole: &mut V
             check_riff(data)?;
             read(WebPDecoder::new(source).map_err(damaged)?, data, header, limits, whole)
         }
+        Kind::Pnm => {
+            let found = pnm::read(data).ok_or_else(|| Fault::damaged("a damaged PNM header"))?;
+            let (stored, pixels) = (found.stored(), found.pixels(data)?);
+            limits.check_whole(data, header, stored.size(), 0)?;
+            zeroed(whole, header.width as usize * header.height as usize * stored.size())?;
+            found.fill(pixels, whole);
+            return Ok(stored);
+        }
+        Kind::Tiff => {
+            let mut decoder = TiffDecoder::new(source).map_err(damaged)?;
+            decoder.set_limits(several_times(&decoder)).map_err(damaged)?;
+            read(decoder, data, header, limits, whole)
+        }
         Kind::Bmp => read(BmpDecoder::new(source).map_err(damaged)?, data, header, limits, whole),
         _ => {
             let mut decoder = GifDecoder::new(source).map_err(damaged)?;
-            decoder.set_limits(gif_limits(&decoder)).map_err(damaged)?;
+            decoder.set_limits(several_times(&decoder)).map_err(damaged)?;
             read(decoder, data, header, limits, whole)
         }
     }?;
@@ -95,8 +109,8 @@ fn png_limits(data: &[u8], header: &Header) -> Allocations {
     limits
 }
 
-/// The first frame of a GIF has a size of its own, which may claim anything; it need not be much larger than the image.
-fn gif_limits(decoder: &impl ImageDecoder) -> Allocations {
+/// The first frame of a GIF and the strips of a TIFF have sizes of their own, which may claim anything; they need not be much larger than the image.
+fn several_times(decoder: &impl ImageDecoder) -> Allocations {
     let mut limits = Allocations::no_limits();
     limits.max_alloc = Some(decoder.total_bytes().saturating_mul(4).saturating_add(1 << 20));
     limits
@@ -128,5 +142,11 @@ fn read(
 }
 
 fn damaged_other(header: &Header, error: &ImageError) -> Fault {
+    if header.kind == Kind::Tiff && matches!(error, ImageError::Unsupported(_)) {
+        return Fault::new(
+            format!("a TIFF file of a kind that is not read ({error})"),
+            "convert it to grey, RGB or RGBA of 8 or 16 bits",
+        );
+    }
     Fault::damaged(format!("a damaged {} file ({error})", header.kind.name()))
 }

@@ -22,7 +22,7 @@ from penstock.source.manifest import Manifest, joined_manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.selection import Selection
 
-_IMAGES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", b"GIF87a", b"GIF89a")
+_IMAGES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,15 +178,11 @@ def _is_video(head: bytes) -> bool:
 IMAGES = folder_format(
     "image_folder",
     "image",
-    (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"),
+    (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"),
     _is_image,
     "what its decoder sees; PNG any flipped bit, JPEG often nothing",
     # as of torchvision's ImageFolder and Pillow
     unread=(
-        ".tif",
-        ".tiff",
-        ".ppm",
-        ".pgm",
         ".pbm",
         ".pnm",
         ".jp2",

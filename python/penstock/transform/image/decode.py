@@ -20,7 +20,7 @@ class _NotSaid(str):
 
 @dataclass(frozen=True)
 class Decode(ImageOp):
-    """Decodes a JPEG, PNG, WebP, BMP or GIF (first frame) file to pixels: RGB, unless `mode` says another kind.
+    """Decodes a JPEG, PNG, WebP, BMP, GIF (first frame), TIFF (first page), PGM or PPM file to pixels: RGB, unless `mode` says another kind.
 
     A batch has shape (rows, channels, height, width), or with channels last after `ToLayout("NHWC")`; grey and masks keep their one channel. Modes have Pillow's
     names:
