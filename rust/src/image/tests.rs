@@ -131,12 +131,13 @@ proptest! {
         dtype in prop_oneof![Just(Dtype::Uint8), Just(Dtype::Float16), Just(Dtype::Bfloat16), Just(Dtype::Float32)],
         nchw: bool,
         channels in 1_usize..5,
+        crops in 1_u32..3,
         scale in prop::array::uniform4(-3.0_f32..3.0),
         bias in prop::array::uniform4(-300.0_f32..300.0),
         seed: u64,
     ) {
         let layout = if nchw { Layout::Nchw } else { Layout::Nhwc };
-        let format = Format { height: 2, width, channels, is_wide: false, dtype, crops: 1, layout, scale, bias };
+        let format = Format { height: 2, width, channels, is_wide: false, dtype, crops, layout, scale, bias };
         let pitch = super::resample::pitch_of(width as usize);
         let bytes = noise(seed, 4 * pitch);
         let store = |level: Level, past_caches: bool| {
