@@ -10,6 +10,7 @@ import albumentations as A  # noqa: N812
 import numpy as np
 import pytest
 import torch
+from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 import penstock as ps
@@ -28,7 +29,7 @@ def rows(library: str) -> list[tuple[list[str], list[str], str]]:
 
 
 def evaluated(code: str) -> Any:
-    return eval(code, {"I": I, "A": A, "v2": v2, "torch": torch})
+    return eval(code, {"I": I, "A": A, "v2": v2, "torch": torch, "tv_tensors": tv_tensors})
 
 
 @pytest.mark.filterwarnings("ignore:The transform .ToTensor")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from torchvision.transforms import v2
@@ -144,6 +145,49 @@ def test_views_draw_for_themselves(name: Any, photos: Path) -> None:
     assert len({tuple(one) for one in crops}) == len(train)
     alone = ps.Loader(data.transform(image=train["image"]).batch(8))
     assert np.array_equal(next(iter(loader))["image"], next(iter(alone))["image"])
+
+
+def test_detection_is_torchvisions() -> None:
+    steps = [v2.RandomPhotometricDistort(), v2.RandomZoomOut(fill=(123, 117, 104)), v2.RandomHorizontalFlip(0.5)]
+    train = I.presets("detection-ssd").train
+    distort, zoom, flip = ops_of(steps)
+    resized = [I.Resize((300, 300), antialias=False), I.ToDtype("float32", scale=True)]
+    assert train["image"] == [I.Decode("RGB"), distort, zoom, I.RandomIoUCrop(), flip, *resized]
+    assert train["boxes"][-2:] == [I.ConvertBoundingBoxFormat("XYXY"), I.SanitizeBoundingBoxes()]
+
+
+def test_segmentation_is_torchvisions() -> None:
+    steps = [v2.RandomResize(260, 1040), v2.RandomHorizontalFlip(0.5), v2.RandomCrop(480, pad_if_needed=True), *NUMBERS]
+    train = I.presets("segmentation").train
+    assert train == {"image": [I.Decode("RGB"), *ops_of(steps)], "mask": I.Mask(of="image", fill=255)}
+
+
+def test_boxes_go_along() -> None:
+    files = [encoded(picture(60, 50, row), "JPEG") for row in range(8)]
+    boxes = pa.array([[[5.0, 5.0, 50.0, 45.0], [20.0, 10.0, 59.0, 40.0]]] * 8, pa.list_(pa.list_(pa.float32(), 4)))
+    data = ps.from_arrays({"image": files, "boxes": boxes, "label": pa.array([[1, 2]] * 8)})
+    preset = I.presets("detection-ssd", size=48)
+    for chains in (preset.train, preset.test):
+        (batch,) = ps.Loader(data.transform(**chains).batch(8))
+        assert batch["image"].shape == (8, 3, 48, 48)
+        found = [np.array(one) for one in batch["boxes"].to_pylist()]
+        assert [len(one) for one in found] == [len(one) for one in batch["label"].to_pylist()]
+        every = np.concatenate([one.reshape(-1, 4) for one in found])
+        assert every.min() >= 0
+        assert every.max() <= 48
+        assert np.all(every[:, 2:] > every[:, :2])
+
+
+def test_masks_go_along() -> None:
+    pixels = np.random.default_rng(0).integers(0, 3, (4, 60, 80), np.uint8)
+    files = [encoded(picture(80, 60, row), "JPEG") for row in range(4)]
+    preset = I.presets("segmentation", size=48)
+    for chains, side in ((preset.train, 48), (preset.test, 52)):
+        (batch,) = ps.Loader(ps.from_arrays({"image": files, "mask": pixels}).transform(**chains).batch(4))
+        assert batch["image"].shape == (4, 3, side, side)
+        assert batch["mask"].shape == (4, 1, side, side)
+        assert set(np.unique(batch["mask"])) <= {0, 1, 2, 255}
+        assert np.all(batch["image"][np.broadcast_to(batch["mask"] == 255, batch["image"].shape)] < -1.7)  # black
 
 
 def test_a_column_of_another_name(photos: Path) -> None:

@@ -11,6 +11,7 @@ from penstock.transform.image.op import Chain, Pair, PixelOp, both_sides, set_fi
 class CropsOp(PixelOp):
     """An op that makes several images of each, which stand in an axis of their own. crops: how many."""
 
+    says_where = False
     crops: ClassVar[int]
 
     size: int | Pair

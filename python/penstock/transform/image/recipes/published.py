@@ -10,20 +10,24 @@ from penstock.core.arguments import is_one_of, is_whole
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
+from penstock.transform.image.along import Mask
+from penstock.transform.image.boxes import Boxes, ConvertBoundingBoxFormat, RandomIoUCrop, SanitizeBoundingBoxes
 from penstock.transform.image.colour import RandomGrayscale, RandomSolarize
 from penstock.transform.image.decode import Decode
 from penstock.transform.image.erasing import RandomErasing
 from penstock.transform.image.geometry import CenterCrop, RandomHorizontalFlip, RandomResizedCrop, Resize
-from penstock.transform.image.jitter import ColorJitter
+from penstock.transform.image.jitter import ColorJitter, RandomPhotometricDistort
+from penstock.transform.image.margins import RandomCrop, RandomZoomOut
 from penstock.transform.image.mixes import CutMix, MixUp
 from penstock.transform.image.nested import RandomApply, RandomChoice
 from penstock.transform.image.numbers import IMAGENET, Normalize, ToDtype
 from penstock.transform.image.op import LARGEST_SIDE, ImageOp
 from penstock.transform.image.policies import TrivialAugmentWide, timm
 from penstock.transform.image.quality import GaussianBlur
+from penstock.transform.image.sizes import Letterbox, RandomResize
 from penstock.transform.image.view import From
 
-PresetName: TypeAlias = Literal["resnet50-v2", "deit", "simclr", "dino"]
+PresetName: TypeAlias = Literal["resnet50-v2", "deit", "simclr", "dino", "detection-ssd", "segmentation"]
 
 #: An op or a list of ops for each column, as `transform` takes them.
 Columns: TypeAlias = Mapping[str, Any]
@@ -85,9 +89,14 @@ def presets(name: PresetName, *, size: int | None = None, image: str = "image") 
     | "deit" | crop of 224, flip, `timm("rand-m9-mstd0.5-inc1")`, erasing of noise; MixUp or CutMix | 256, centre of 224 | facebookresearch/deit |
     | "simclr" | two views of 224: crop, flip, jitter, grey, blur; from 0 to 1 | 256, centre of 224 | google-research/simclr |
     | "dino" | two views of 224 and eight of 96: crop, flip, jitter, grey, blur, solarize | 256, centre of 224 | facebookresearch/dino |
+    | "detection-ssd" | distort, zoom out, crop by boxes, flip; 300, from 0 to 1 | 300 | torchvision's references/detection, "ssd" |
+    | "segmentation" | 260 to 1,040, flip, crop of 480 | 520, in a frame | torchvision's references/segmentation |
 
     Views are decoded once: "view" is the second one, "local_1" to "local_8" are DINO's small ones. Pixels are those of our ops, whose names, arguments and distributions are torchvision's. What the sources do otherwise:
     timm warps by bicubic or bilinear interpolation by turns, SimCLR changes the contrast of each channel around its own mean, and DINO's blur is Pillow's, which is close to a kernel of 9 pixels.
+
+    For detection the columns "boxes" and "label" lie along; boxes come as XYXY, and if yours are of another format, say it: `{**ssd.train, "boxes": [Boxes(of="image", format="XYWH", labels="label"), *ssd.train["boxes"][1:]]}`.
+    The resize is what torchvision's SSD does itself. For segmentation it is "mask", with 255 where there is no image; small images get their margin on both sides, and where a reference tests images one by one, of their own sizes, here a batch holds one size.
 
     Args:
         name: of the recipe.
@@ -196,10 +205,46 @@ def _dino_view(size: int, scale: tuple[float, float], *blurred: ImageOp) -> Sequ
     ]
 
 
+def _detection_ssd(size: int, image: str) -> Preset:
+    resized = [Resize((size, size), antialias=False), ToDtype("float32", scale=True)]  # the model's own resize
+    boxes = [Boxes(of=image, labels=("label",)), ConvertBoundingBoxFormat("XYXY")]
+    train = [
+        _DECODE,
+        RandomPhotometricDistort(),
+        RandomZoomOut((123, 117, 104)),
+        RandomIoUCrop(),
+        RandomHorizontalFlip(),
+        *resized,
+    ]
+    return Preset(
+        train={image: train, "boxes": [*boxes, SanitizeBoundingBoxes()]},
+        test={image: [_DECODE, *resized], "boxes": boxes},
+        source='torchvision, references/detection/presets.py: data_augmentation="ssd"',
+    )
+
+
+def _segmentation(size: int, image: str) -> Preset:
+    base = round(size * 520 / 480)
+    train = [
+        _DECODE,
+        RandomResize(base // 2, 2 * base),
+        RandomHorizontalFlip(),
+        RandomCrop(size, pad_if_needed=True),
+        Normalize(IMAGENET),
+    ]
+    return Preset(
+        train={image: train, "mask": Mask(of=image, fill=255)},
+        test={image: [_DECODE, Letterbox(base), Normalize(IMAGENET)], "mask": Mask(of=image, fill=255)},
+        source="torchvision, references/segmentation/presets.py, with base_size=520 and crop_size=480",
+    )
+
+
 #: Of each recipe what makes it, of a size and the image's column, and its published size.
 _PRESETS: dict[str, tuple[Callable[[int, str], Preset], int]] = {
     "resnet50-v2": (_resnet50, 176),
     "deit": (_deit, 224),
     "simclr": (_simclr, 224),
     "dino": (_dino, 224),
+    "detection-ssd": (_detection_ssd, 300),
+    "segmentation": (_segmentation, 480),
 }
