@@ -102,10 +102,11 @@ def test_importing_is_light() -> None:
     assert imported_by("from penstock import *", heavy) == "[]"
 
 
-def test_reading_a_folder_imports_what_folders_need(tmp_path: Path) -> None:
+def test_reading_a_folder_imports_what_folders_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of a second, most of which are imports: no other format, no verb that is not called, and none of what Arrow brings if asked too much."""
     for number in range(300):
         (tmp_path / f"{number}.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no checksums"))
     others = ["penstock.format.csv", "penstock.format.parquet", "penstock.inputs", "penstock.lower", "penstock.looking"]
     code = f"penstock.read({str(tmp_path)!r}).shuffle(seed=0)"
     assert imported_by(code, [*others, "pandas", "pyarrow.parquet", "pyarrow.fs", "asyncio"]) == "[]"
