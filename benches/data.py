@@ -21,7 +21,14 @@ from work import HERE, REPOSITORY, Data, data_folder, interpreter
 WRITERS = ("tfdata", "dali", "ffcv", "webdataset", "mosaicml", "litdata")
 COPIED = {"a", "b", "c", "tar"}
 #: Who writes the files of a workload that has its own, for all sides.
-AUTHORS = {"jsonl": "huggingface", "mds": "mosaicml", "parquet": "huggingface", "recordio": "mxnet", "sql": "pandas"}
+AUTHORS = {
+    "images-detection": "pytorch",
+    "jsonl": "huggingface",
+    "mds": "mosaicml",
+    "parquet": "huggingface",
+    "recordio": "mxnet",
+    "sql": "pandas",
+}
 
 
 def make(root: Path, peers: Iterable[str]) -> None:

@@ -37,7 +37,18 @@ def recipe(data: Data, *, workload: str, ops: Sequence[Any], views: Mapping[str,
     return feed(train if mix is None else train.transform(mix), "image", format="JPEG files", antialias=True)
 
 
+def detection(data: Data) -> Feed:
+    """Boxes along with each photograph."""
+    ssd = image.presets("detection-ssd", size=640).train
+    chain = [image.Decode(entry_points="off"), *ssd["image"][1:]]
+    boxes = [image.Boxes(of="image", format="XYWH", labels="label"), *ssd["boxes"][1:]]
+    photographs = ps.read(str(data.photographs), annotations=str(data.instances)).select("image", "boxes", "label")
+    train = photographs.shuffle(seed=0).transform(image=chain, boxes=boxes)
+    return feed(train.batch(BATCH["images-detection"], drop_last=True), "image", format="JPEG files, COCO's JSON")
+
+
 FEEDS = {
+    "images-detection": {"exact": detection},
     "images-modern": {
         "exact": partial(recipe, workload="images-modern", ops=MODERN),
         "plain recipe": partial(recipe, workload="images-modern", ops=PLAIN),

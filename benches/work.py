@@ -27,6 +27,7 @@ BATCH = {
     "images-modern": 256,
     "images-mixed": 256,
     "images-simclr": 128,
+    "images-detection": 32,
 }
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
@@ -43,6 +44,7 @@ TITLES = {
     "images-modern": "JPEG → RandomResizedCrop 224 → flip → TrivialAugmentWide → normalise → RandomErasing",
     "images-mixed": "the same, and MixUp or CutMix of each batch",
     "images-simclr": "JPEG → SimCLR's two views: crop, flip, ColorJitter, grey, GaussianBlur, normalise",
+    "images-detection": "JPEG and COCO's boxes → distort, zoom out, crop by boxes, flip, 640 × 640, boxes sanitised (SSD)",
 }
 if LARGE:
     TITLES = {"a": "JPEG of 3,000×2,000 → RandomResizedCrop 224 → flip → normalise"}
@@ -61,6 +63,7 @@ UNITS = {
     "images-modern": "images/s",
     "images-mixed": "images/s",
     "images-simclr": "images/s",
+    "images-detection": "images/s",
 }
 
 FLOATS = 32
@@ -78,7 +81,7 @@ SQL_QUERY = "SELECT id, x0, x1, x2, x3, label FROM samples"
 
 
 def workloads(names: str) -> list[str]:
-    """Those of a list, and of a family all: workloads("a,images") are a, images-modern, images-mixed and images-simclr."""
+    """Those of a list, and of a family all: workloads("a,images") are a, images-modern, images-mixed, images-simclr and images-detection."""
     every = [[one for one in TITLES if one.startswith(f"{name}-")] or [name] for name in names.split(",")]
     return [one for some in every for one in some]
 
@@ -123,6 +126,11 @@ class Data:
     def rows(self) -> Path:
         """Workload (b) as plain arrays: the source of every format's copy."""
         return self.root / "b" / "rows.npz"
+
+    @property
+    def instances(self) -> Path:
+        """Boxes of the photographs, as COCO has them."""
+        return self.place("images-detection", "instances.json")
 
     def files(self, workload: str, folder: str, suffix: str) -> list[Path]:
         """Sorted: files("b", "tfrecord", ".tfrecord") are b/tfrecord/*.tfrecord."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,8 +14,8 @@ from common import BATCH, CPUS, Feed, endless, main
 from map_style import Floats, Together
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
 from torch_photograph import preparation
-from torch_recipes import mixed, modern, two_views
-from torchvision.io import read_file
+from torch_recipes import listed, mixed, modern, two_views, with_boxes
+from torchvision.io import decode_jpeg, read_file
 
 from work import TINY_SAMPLES, Data
 
@@ -63,6 +64,70 @@ def photographs(
         return batch[0] if isinstance(batch[0], torch.Tensor) else batch[0][0]
 
     return Feed(batches=endless(lambda: loader), column=first, settings=settings)
+
+
+class Objects(Photographs):
+    """JPEG files, and the boxes in them by COCO's JSON."""
+
+    def __init__(self, data: Data) -> None:
+        super().__init__(data.jpegs(), with_boxes())
+        told = json.loads(data.instances.read_text())
+        numbers = {one["id"]: data.photographs / one["file_name"] for one in told["images"]}
+        found: dict[Path, list[Any]] = {path: [] for path, _ in self.files}
+        for one in told["annotations"]:
+            found[numbers[one["image_id"]]].append((one["bbox"], one["category_id"]))
+        self.boxes = {
+            path: {
+                "boxes": torch.tensor([box for box, _ in some]).reshape(-1, 4),
+                "labels": torch.tensor([kind for _, kind in some], dtype=torch.int64),
+            }
+            for path, some in found.items()
+        }
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        path, label = self.files[index % len(self.files)]
+        return self.prepare(read_file(str(path)), self.boxes[path]), label  # type: ignore[call-arg]
+
+
+def write_instances(data: Data) -> None:
+    """One to eight boxes in each photograph, of one to nine tenths of its sides."""
+    random = np.random.default_rng(0)
+    images, boxes = [], list[dict[str, Any]]()
+    for number, (path, _) in enumerate(data.jpegs()):
+        height, width = decode_jpeg(read_file(str(path))).shape[1:]
+        name = path.relative_to(data.photographs).as_posix()
+        images.append({"id": number, "file_name": name, "height": height, "width": width})
+        for _ in range(int(random.integers(1, 9))):
+            w, h = random.uniform(0.1, 0.9, 2) * (width, height)
+            x, y = random.uniform(0, 1, 2) * (width - w, height - h)
+            box = [round(float(one), 2) for one in (x, y, w, h)]
+            kind = int(random.integers(1, 81))
+            boxes.append(
+                {"id": len(boxes), "image_id": number, "category_id": kind, "bbox": box, "area": w * h, "iscrowd": 0}
+            )
+    kinds = [{"id": number, "name": f"kind {number}"} for number in range(1, 81)]
+    data.instances.write_text(json.dumps({"images": images, "annotations": boxes, "categories": kinds}))
+
+
+def objects_in_photographs(data: Data) -> Feed:
+    """Workload (images-detection), with a worker a CPU."""
+    torch.set_num_threads(1)
+    loader = DataLoader(
+        Objects(data),
+        batch_size=BATCH["images-detection"],
+        collate_fn=listed,
+        shuffle=True,
+        drop_last=True,
+        num_workers=CPUS,
+        persistent_workers=True,
+        prefetch_factor=4,
+    )
+    settings = {
+        "format": "JPEG files, COCO's JSON",
+        "workers": CPUS,
+        "transforms": "torchvision.transforms.v2 on tv_tensors",
+    }
+    return Feed(batches=endless(lambda: loader), column=lambda batch: batch[0], settings=settings)
 
 
 def recipe(workload: str, make: Callable[[], Any], collate: Any = None) -> dict[str, Callable[[Data], Feed]]:
@@ -171,6 +236,7 @@ if __name__ == "__main__":
         "images-modern": recipe("images-modern", modern),
         "images-mixed": recipe("images-mixed", modern, mixed),
         "images-simclr": recipe("images-simclr", two_views),
+        "images-detection": {f"workers_{CPUS}": objects_in_photographs},
         "objects": {"workers_0": lambda _: objects(Floats()), "workers_0, __getitems__": lambda _: objects(Together())},
     }
-    main("PyTorch DataLoader", torch.__version__, feeds)
+    main("PyTorch DataLoader", torch.__version__, feeds, write={"images-detection": write_instances})

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from common import CLASSES, MEAN, SIZE, STD
 from torch.utils.data import default_collate
+from torchvision import tv_tensors
 from torchvision.io import ImageReadMode, decode_jpeg
 from torchvision.transforms import v2
 
@@ -52,3 +54,34 @@ def two_views() -> Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
         return chain(decoded), chain(decoded)
 
     return views
+
+
+def with_boxes() -> Callable[[torch.Tensor, dict[str, Any]], tuple[Any, ...]]:
+    """A function from JPEG bytes and boxes to those of SSD's recipe at 640 × 640, as torchvision's references/detection has it, with the model's resize."""
+    chain = v2.Compose(
+        [
+            v2.RandomPhotometricDistort(),
+            v2.RandomZoomOut(fill={tv_tensors.Image: (123, 117, 104), "others": 0}),
+            v2.RandomIoUCrop(),
+            v2.RandomHorizontalFlip(),
+            v2.Resize((640, 640), antialias=False),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.ConvertBoundingBoxFormat(tv_tensors.BoundingBoxFormat.XYXY),
+            v2.SanitizeBoundingBoxes(),
+        ]
+    )
+
+    def prepare(encoded: torch.Tensor, boxes: dict[str, Any]) -> tuple[Any, ...]:
+        image = tv_tensors.Image(decode_jpeg(encoded, mode=ImageReadMode.RGB))
+        size = image.shape[-2:]
+        given = tv_tensors.BoundingBoxes(boxes["boxes"], format="XYWH", canvas_size=size)  # type: ignore[call-overload]
+        made: tuple[Any, ...] = chain(image, {"boxes": given, "labels": boxes["labels"]})
+        return made
+
+    return prepare
+
+
+def listed(rows: list[tuple[Any, int]]) -> list[Any]:
+    """A batch of images, and lists of boxes and labels."""
+    made = [one for one, _ in rows]
+    return [torch.stack([image for image, _ in made]), [target for _, target in made]]
