@@ -22,7 +22,19 @@ from penstock.source.manifest import Manifest, joined_manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.selection import Selection
 
-_IMAGES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"BM", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
+_IMAGES = (
+    b"\xff\xd8\xff",
+    b"\x89PNG\r\n\x1a\n",
+    b"BM",
+    b"GIF87a",
+    b"GIF89a",
+    b"II*\0",
+    b"MM\0*",
+    b"\0\0\0\x0cjP  ",
+    b"\xff\x4f\xff\x51",
+)
+#: What files that are made of boxes say first, those of images.
+_BOXED_IMAGES = (b"ftypavif", b"ftypavis", b"ftyphei", b"ftyphev", b"ftypmif1", b"ftypmsf1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +173,8 @@ def _classes(shards: Shards, options: Options) -> FileClasses:
 
 
 def _is_image(head: bytes) -> bool:
-    return head.startswith(_IMAGES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
+    riff = head[:4] == b"RIFF" and head[8:12] == b"WEBP"
+    return riff or head.startswith(_IMAGES) or head[4:].startswith(_BOXED_IMAGES)
 
 
 def _is_audio(head: bytes) -> bool:
@@ -171,25 +184,37 @@ def _is_audio(head: bytes) -> bool:
 
 
 def _is_video(head: bytes) -> bool:
-    boxes = head[4:8] == b"ftyp" and head[8:12] != b"M4A "
+    boxes = head[4:8] == b"ftyp" and head[8:12] != b"M4A " and not _is_image(head)
     return boxes or head.startswith(b"\x1a\x45\xdf\xa3") or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
 
 
 IMAGES = folder_format(
     "image_folder",
     "image",
-    (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"),
+    (
+        ".jpg",
+        ".jpeg",
+        ".png",
+        ".webp",
+        ".bmp",
+        ".gif",
+        ".tif",
+        ".tiff",
+        ".ppm",
+        ".pgm",
+        ".avif",
+        ".heic",
+        ".heif",
+        ".jp2",
+        ".j2k",
+    ),
     _is_image,
     "what its decoder sees; PNG any flipped bit, JPEG often nothing",
     # as of torchvision's ImageFolder and Pillow
     unread=(
         ".pbm",
         ".pnm",
-        ".jp2",
         ".jxl",
-        ".avif",
-        ".heic",
-        ".heif",
         ".dcm",
         ".tga",
         ".jfif",

@@ -20,7 +20,8 @@ from penstock.transform.family import Site, Workspace
 from penstock.transform.image.along import PRECISIONS, KeyPoints, Mask
 from penstock.transform.image.along_rows import MaskRows, NumberRows, box_faults, mask_rows, number_rows
 from penstock.transform.image.decode import Decode
-from penstock.transform.image.kernel import ImageKernel, NativeSpans, chain_of, native_spans
+from penstock.transform.image.kernel import ImageKernel, chain_of
+from penstock.transform.image.native_spans import NativeSpans
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +164,7 @@ class MaskChain:
         count = len(images.rows)
         if self._is_encoded:
             out = work.allocate(self._name, self.field, count)
-            self._run(images, np.arange(count), native_spans(column), None, out, work)
+            self._run(images, np.arange(count), column, out, work)
             return out
         masks = mask_rows(self._name, column, self._are_instances)
         if masks.bad:
@@ -178,7 +179,7 @@ class MaskChain:
             if is_direct
             else np.empty((len(row_of), *(axis or 0 for axis in shape)), self.field.numpy_dtype)
         )
-        self._run(images, row_of, masks.spans, masks, made, work)
+        self._run(images, row_of, masks, made, work)
         if is_direct:
             return made
         if self._are_instances:
@@ -191,23 +192,31 @@ class MaskChain:
         self,
         images: MovedImages,
         row_of: Ids,
-        spans: NativeSpans,
-        masks: MaskRows | None,
+        masks: MaskRows | Column,
         out: npt.NDArray[Any],
         work: Workspace,
     ) -> None:
-        try:
+        sizes = np.ascontiguousarray(masks.sizes).reshape(-1) if isinstance(masks, MaskRows) else None
+        pixels, every_row = out.reshape(-1).view(np.uint8), work.bad is not None
+
+        def run(spans: NativeSpans) -> None:
             run_masks(
                 images.native,
                 self._kernel.program,
                 row_of,
                 *spans,
-                None if masks is None else np.ascontiguousarray(masks.sizes).reshape(-1),
+                sizes,
                 self._fill,
-                out.reshape(-1).view(np.uint8),
+                pixels,
                 work.threads,
-                work.bad is not None,
+                every_row,
             )
+
+        try:
+            if isinstance(masks, MaskRows):
+                run(masks.spans)
+            else:
+                self._kernel.encoded.run(run, masks, work.threads)
         except RowError as error:
             if work.bad is None or not error.every:
                 raise

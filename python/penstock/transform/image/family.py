@@ -20,6 +20,7 @@ from penstock.core.messages import quoted
 from penstock.source.jpeg_index import Growing, entry_points_of, index_path, load
 from penstock.transform.family import Chains, DeviceKernel, Drawing, Family, Kernel, Site, Workspace, one_column
 from penstock.transform.image.along_kernel import AlongKernel
+from penstock.transform.image.by_library import image_mode
 from penstock.transform.image.decode import Decode, loss_in_words
 from penstock.transform.image.device import DeviceSplit, split
 from penstock.transform.image.kernel import (
@@ -104,9 +105,7 @@ def _flat(chains: Chains, site: Site) -> _Flat:
     """For each chain the column that it works on, its ops as they run, and their numbers; the modes of images are those of the first where that is asked for."""
     leaders = {name: ops for name, ops in chains.items() if not ops or not isinstance(ops[0], From)}
     if site.first is not None:
-        leaders = {
-            name: as_first_is(ops, partial(_first, site, name, kernels.image_mode)) for name, ops in leaders.items()
-        }
+        leaders = {name: as_first_is(ops, partial(_first, site, name, image_mode)) for name, ops in leaders.items()}
     found: _Flat = {}
     for name, ops in chains.items():
         column = name if name in leaders else ops[0].column

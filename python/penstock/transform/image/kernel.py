@@ -9,18 +9,19 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from penstock.core.columns.spec import Column, EntryPoints, Field, Ids, Spans
-from penstock.core.errors import PlanError, RowError
+from penstock.core.columns.spec import Column, EntryPoints, Field, Ids
+from penstock.core.errors import PlanError
 from penstock.core.kernels import BoxColumn, ImageProgram, image_info, run_image_views
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.messages import quoted
+from penstock.transform.image.by_library import readable_head
 from penstock.transform.image.decode import Decode, as_first
+from penstock.transform.image.encoded_rows import EncodedRows, spans_of_heads
 from penstock.transform.image.op import Chain, ImageOp, Numbers
 
 #: The decoders: ours for baseline JPEGs, ours from entry points, the one for other JPEGs, those for other formats.
@@ -46,6 +47,7 @@ class ImageKernel:
     ) -> None:
         self._channels_first = channels_first
         self._program = program_of(chain, height, width, limits)
+        self.encoded = EncodedRows(limits)
         self._by_size = {place: chain.geometry[place][0] for place in chain.by_size}
         self.images: Counter[str] = Counter()
         self._counting = threading.Lock()
@@ -68,7 +70,7 @@ class ImageKernel:
             ]
             return dict(zip(self._by_size.values(), found, strict=True))
         every = self._program.sizes_before(
-            places, *native_spans(column), np.ascontiguousarray(samples, dtype=np.int64), key
+            places, *spans_of_heads(column), np.ascontiguousarray(samples, dtype=np.int64), key
         )
         every = every.reshape(len(samples), len(places), 2)
         return {number: every[:, place] for place, number in enumerate(self._by_size.values())}
@@ -78,7 +80,7 @@ class ImageKernel:
         if isinstance(column, np.ndarray):
             size = np.array(column.shape[2:4] if self._channels_first else column.shape[1:3], np.uint32)
             return np.broadcast_to(size, (len(column), 2))
-        return self._program.sizes_at_start(*native_spans(column)).reshape(-1, 2)
+        return self._program.sizes_at_start(*spans_of_heads(column)).reshape(-1, 2)
 
     def drawn(
         self, column: Column, samples: Ids, key: int, boxes: BoxColumn | None = None
@@ -89,7 +91,7 @@ class ImageKernel:
             height, width = column.shape[2:4] if self._channels_first else column.shape[1:3]
             every = self._program.drawn_from(height, width, samples, key, boxes)
         else:
-            every = self._program.drawn(*native_spans(column), samples, key, boxes)
+            every = self._program.drawn(*spans_of_heads(column), samples, key, boxes)
         found: dict[int, dict[str, npt.NDArray[np.float64]]] = {}
         for number, name, row, value in every:
             of_op = found.setdefault(number, {})
@@ -126,18 +128,15 @@ class ImageKernel:
             pixels = np.ascontiguousarray(np.moveaxis(column, 1, -1) if self._channels_first else column)
             self._program.run_dense(pixels.view(np.uint8), samples, key, out, threads, boxes)
             return None
-        done, lost = self._program.run(
-            *native_spans(column),
-            samples,
-            key,
-            out,
+        arrays = None if entry_points is None else entry_points.arrays
+        made = self.encoded.run(
+            lambda spans: self._program.run(
+                *spans, samples, key, out, threads, arrays, every_row, self.is_watching, boxes
+            ),
+            column,
             threads,
-            None if entry_points is None else entry_points.arrays,
-            every_row,
-            self.is_watching,
-            boxes,
         )
-        return self.counted(done, lost)
+        return self.counted(*made)
 
     @property
     def program(self) -> ImageProgram:
@@ -179,18 +178,18 @@ def run_views(
         ]
         return first
     first_kernel = views[0][0]
-    done, lost = run_image_views(
-        [kernel.program for kernel, _, _, _ in views],
-        [key for _, key, _, _ in views],
-        *native_spans(column),
-        np.ascontiguousarray(samples, dtype=np.int64),
-        [kernel.bytes_for(out, len(samples)) for kernel, _, out, _ in views],
+    programs, keys = [kernel.program for kernel, _, _, _ in views], [key for _, key, _, _ in views]
+    outs = [kernel.bytes_for(out, len(samples)) for kernel, _, out, _ in views]
+    boxes = [boxes for _, _, _, boxes in views]
+    samples = np.ascontiguousarray(samples, dtype=np.int64)
+    made = first_kernel.encoded.run(
+        lambda spans: run_image_views(
+            programs, keys, *spans, samples, outs, threads, every_row, first_kernel.is_watching, boxes
+        ),
+        column,
         threads,
-        every_row,
-        first_kernel.is_watching,
-        [boxes for _, _, _, boxes in views],
     )
-    return first_kernel.counted(done, lost)
+    return first_kernel.counted(*made)
 
 
 def fuse(
@@ -231,7 +230,7 @@ def as_first_is(ops: Sequence[ImageOp], mode_of_first: Callable[[], str]) -> tup
 def image_size(data: bytes, ops: Sequence[ImageOp]) -> tuple[int, int]:
     """The (height, width) of an encoded image at the chain's start, from its header. Raises ValueError."""
     apply_exif = any(op.apply_exif for op in ops if isinstance(op, Decode))
-    width, height, _ = image_info(data, apply_exif)
+    width, height, _ = image_info(readable_head(data), apply_exif)
     return height, width
 
 
@@ -308,30 +307,3 @@ def _mode(ops: Sequence[ImageOp], source: Field) -> str:
         f"image ops on {channels} channels of {source.dtype}, shape {source.shape}; give (height, width, channels), uint8 of 1 to 4 or uint16 "
         f"of 1{hint}"
     )
-
-
-#: Buffers, and of each row which it lies in, where, and how long.
-NativeSpans: TypeAlias = tuple[list[npt.NDArray[np.uint8]], Ids, Ids, Ids]
-
-
-def native_spans(column: Column) -> NativeSpans:
-    """The bytes of each row as native code takes them; RowError for a null."""
-    spans = column if isinstance(column, Spans) else _spans(column)
-    which, offset, length = (
-        np.ascontiguousarray(some, dtype=np.int64) for some in (spans.which, spans.offset, spans.length)
-    )
-    return list(spans.buffers), which, offset, length
-
-
-def _spans(column: pa.Array) -> Spans:
-    """The values of an Arrow array of bytes as spans over its own buffer."""
-    if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
-        column = column.cast(pa.large_binary())
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise RowError(row, "a null instead of an image", "fill it, or filter such rows out")
-    _, ends, values = column.buffers()
-    dtype = np.int64 if pa.types.is_large_binary(column.type) else np.int32
-    bounds = np.frombuffer(ends, dtype=dtype)[column.offset : column.offset + len(column) + 1].astype(np.int64)
-    data = np.frombuffer(values or b"", dtype=np.uint8)
-    return Spans((data,), np.zeros(len(column), np.int64), bounds[:-1], np.diff(bounds))

@@ -18,6 +18,7 @@ from penstock.core.errors import PlanError, RowError
 from penstock.core.kernels import BoxColumn
 from penstock.core.limits import Limits
 from penstock.core.messages import quoted
+from penstock.transform.image.by_library import readable_head
 from penstock.transform.image.kernel import ImageKernel, chain_of
 from penstock.transform.image.numbers import ToLayout
 from penstock.transform.image.op import Chain
@@ -116,7 +117,7 @@ class ChainSteps:
         if isinstance(row, np.ndarray):
             return _head_of(self._size_at_start(row))
         value = row[0]
-        return bytes((value.as_py() or b"") if isinstance(value, pa.Scalar) else value)
+        return readable_head(bytes((value.as_py() or b"") if isinstance(value, pa.Scalar) else value))
 
 
 def _head_of(size: Size) -> bytes:
