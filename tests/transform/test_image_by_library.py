@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,13 @@ class TestPixels:
         if kind == "JPEG2000":  # which is lossless
             assert np.array_equal(found[..., 0], np.asarray(GREY16))
 
+    @pytest.mark.parametrize("name", ["avif.avif", "heif.heic", "2000.jp2", "codestream.j2k"])
+    def test_files_of_other_writers(self, name: str) -> None:
+        """From tests/golden/make_images.py; named so since native code refuses them."""
+        with zipfile.ZipFile(Path(__file__).parent.parent / "golden" / "images.zip") as archive:
+            data = archive.read(f"refused-{name}")
+        assert np.array_equal(decoded(data, Decode()), np.asarray(opened(data).convert("RGB")))
+
     def test_codestreams(self) -> None:
         data = saved("JPEG2000", picture(67, 41), no_jp2=True)
         assert data[:4] == b"\xff\x4f\xff\x51"
@@ -130,6 +138,16 @@ class TestKernels:
             assert np.array_equal(ran(kernel, records), wanted)
             assert np.array_equal(ran(kernel, records, every_row=True), wanted)
         assert np.array_equal(ran(kernel, as_native), wanted)
+
+    def test_sizes_are_known_before(self) -> None:
+        """Turned where the chain turns; 0 for what is damaged."""
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        avif = saved("AVIF", picture(50, 40), exif=exif.tobytes())
+        records = pa.array([*OF_2000_PIXELS.values(), avif, avif[:200], encoded(picture(9, 8), "PNG")])
+        for apply_exif, last in ((False, [40, 50]), (True, [50, 40])):
+            kernel = fuse([Decode(apply_exif=apply_exif), I.CenterCrop(4)], Field("bytes"), lambda: (1, 1))
+            assert kernel.sizes_at_start(records).tolist() == [[40, 50]] * 3 + [last, [0, 0], [8, 9]]
 
     def test_a_column_without_them_is_not_looked_at(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("penstock.transform.image.encoded_rows.kind_of", None)

@@ -22,6 +22,8 @@ class _NotSaid(str):
 class Decode(ImageOp):
     """Decodes a JPEG, PNG, WebP, BMP, GIF (first frame), TIFF (first page), PGM or PPM file to pixels: RGB, unless `mode` says another kind.
 
+    AVIF and JPEG 2000 are decoded by Pillow, HEIF by pillow-heif, where these are installed.
+
     A batch has shape (rows, channels, height, width), or with channels last after `ToLayout("NHWC")`; grey and masks keep their one channel. Modes have Pillow's
     names:
 

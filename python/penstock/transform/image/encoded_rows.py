@@ -6,6 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from penstock.core.columns.spec import Column
 from penstock.core.errors import RowError
 from penstock.core.limits import Limits
@@ -65,6 +68,12 @@ class EncodedRows:
             first = told(error)
             first.every = [told(one) for one in error.every]
             raise first from None
+
+
+def sizes_from(look: Callable[[NativeSpans], npt.NDArray[np.uint32]], column: Column) -> npt.NDArray[np.uint32]:
+    """The sizes that `look` finds in headers, 0 for what is no image; files for libraries are looked for where it finds one."""
+    found = look(native_spans(column))
+    return found if found.all() else look(spans_of_heads(column))
 
 
 def spans_of_heads(column: Column) -> NativeSpans:

@@ -21,7 +21,7 @@ from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.messages import quoted
 from penstock.transform.image.by_library import readable_head
 from penstock.transform.image.decode import Decode, as_first
-from penstock.transform.image.encoded_rows import EncodedRows, spans_of_heads
+from penstock.transform.image.encoded_rows import EncodedRows, sizes_from, spans_of_heads
 from penstock.transform.image.op import Chain, ImageOp, Numbers
 
 #: The decoders: ours for baseline JPEGs, ours from entry points, the one for other JPEGs, those for other formats.
@@ -69,9 +69,8 @@ class ImageKernel:
                 for size in self._program.sizes_before_from(places, *sides)
             ]
             return dict(zip(self._by_size.values(), found, strict=True))
-        every = self._program.sizes_before(
-            places, *spans_of_heads(column), np.ascontiguousarray(samples, dtype=np.int64), key
-        )
+        samples = np.ascontiguousarray(samples, dtype=np.int64)
+        every = sizes_from(lambda spans: self._program.sizes_before(places, *spans, samples, key), column)
         every = every.reshape(len(samples), len(places), 2)
         return {number: every[:, place] for place, number in enumerate(self._by_size.values())}
 
@@ -80,7 +79,7 @@ class ImageKernel:
         if isinstance(column, np.ndarray):
             size = np.array(column.shape[2:4] if self._channels_first else column.shape[1:3], np.uint32)
             return np.broadcast_to(size, (len(column), 2))
-        return self._program.sizes_at_start(*spans_of_heads(column)).reshape(-1, 2)
+        return sizes_from(lambda spans: self._program.sizes_at_start(*spans), column).reshape(-1, 2)
 
     def drawn(
         self, column: Column, samples: Ids, key: int, boxes: BoxColumn | None = None
