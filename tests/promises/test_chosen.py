@@ -517,6 +517,6 @@ def test_labels_of_no_class_are_refused(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.jpg").write_bytes(b"\xff\xd8")
     data = ps.read(tmp_path)
-    vars(data.source)["labels"][1] = 5
+    vars(data.source)["said"]["label"][1] = 5
     with pytest.raises(ps.PlanError, match=r"balance: col\('label'\) is 5 in row 1, and there are the classes 0 … 1"):
         data.balance("label", seed=7)
