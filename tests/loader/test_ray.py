@@ -107,6 +107,7 @@ def test_actors_are_asked_for_while_the_consumer_waits(monkeypatch: pytest.Monke
         assert source._workers < most
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cluster")
 def test_ranks_and_tensors() -> None:
     torch = pytest.importorskip("torch")
