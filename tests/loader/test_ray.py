@@ -93,6 +93,7 @@ def test_the_batches_and_states_are_those_of_a_loader() -> None:
         assert there.stats()["ray"]["actors"] == 3
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cluster")
 def test_actors_are_asked_for_while_the_consumer_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_ray, "_LOOK_S", 0.0)
@@ -186,6 +187,7 @@ def test_the_rows_of_data_that_decide_are_made_here() -> None:
         assert_all_same(here, there)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cluster")
 def test_a_ledger_says_the_same(tmp_path: Path) -> None:
     with penstock.ray.Loader(images(), workers=2, ledger=tmp_path) as loader:
