@@ -137,7 +137,11 @@ def test_actors_may_die_and_stop_at_any_time() -> None:
             if number == 2:
                 stopped = process_of(source._actors[0])
                 os.kill(stopped, signal.SIGSTOP)
+        assert there.stats()["ray"]["late_actors"] == 1
         os.kill(stopped, signal.SIGCONT)
+        ray.wait([source._late[0].owes], timeout=30)
+        assert_all_same(here, there)
+        assert there.stats()["ray"]["late_actors"] == 0
 
 
 def test_a_node_may_go_and_another_come(cluster: Any) -> None:

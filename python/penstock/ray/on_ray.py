@@ -36,7 +36,7 @@ _OF_ACTOR = 3
 _PATIENCE_S, _LONGER = 5.0, 4.0
 #: Seconds without a sign of life after which another actor takes the place of one that is late.
 _LOST_S = 60.0
-#: Seconds for which nothing is waited for but a first actor.
+#: Seconds within which a first actor must begin.
 _START_S = 60.0
 #: "auto" looks so often, in seconds, and asks for actors where the consumer waits for more than this part of the time, and gives them back below the other.
 _LOOK_S, _WAITS, _RESTS = 2.0, 0.05, 0.01
@@ -46,12 +46,13 @@ _MOST_BYTES = 1 << 30
 
 @dataclass(eq=False)
 class _Actor:
-    """One actor. begun: its answer to being made. has: its items. late_since: when it did not give an item that was due; None where it did since. node: where it runs, once that is known."""
+    """One actor. begun: its answer to being made. has: its items. late_since: when it did not give an item that was due, and owes: that item; None where it did since. node: where it runs, once that is known."""
 
     handle: Any
     begun: Any
     has: int = 0
     late_since: float | None = None
+    owes: Any = None
     node: str = ""
 
 
@@ -187,7 +188,7 @@ class OnRay:
             return None
         if not actor.node:
             actor.node = _checked(ray.get(actor.begun))
-        actor.late_since = None
+        actor.late_since = actor.owes = None
         self._took_s += 0.2 * (time.perf_counter() - lease.sent_at - self._took_s)
         if isinstance(made, MadeSteps):
             self._node_bytes[actor.node] += sum(column.nbytes for column in made.item.columns.values())
@@ -196,6 +197,7 @@ class OnRay:
     def _fill(self) -> None:
         """Leases what may be on its way."""
         self._start_actors()
+        self._look_after_late()
         lowered = self._share.lowered
         item_bytes = max(1, lowered.item_bytes * lowered.steps_per_item)
         actors = (
@@ -229,11 +231,10 @@ class OnRay:
         assert due.due_at is not None  # it is waited for
         if now - due.due_at > _START_S and not self._has_begun(self._actors):
             raise _NoActorsError(f"no actor of Ray began within {_START_S:g} s")
-        late = [actor for actor in due.refs.values() if self._has_begun([actor])]
-        for actor in late:
-            actor.late_since = actor.late_since or now
-            if now - actor.late_since > _LOST_S:
-                ray.kill(actor.handle)
+        for ref, actor in due.refs.items():
+            if actor.late_since is None and self._has_begun([actor]):
+                actor.late_since, actor.owes = now, ref
+        self._look_after_late()
         for lease in self._leases:
             helper = self._freest()
             if (
@@ -243,6 +244,20 @@ class OnRay:
             ):
                 self._figures["leased_twice"] += 1
                 self._send(lease, helper)
+
+    @property
+    def _late(self) -> list[_Actor]:
+        return [actor for actor in self._actors if actor.late_since is not None]
+
+    def _look_after_late(self) -> None:
+        """A late actor that has made what it owes gets items again; one that is late for long is ended, and another takes its place."""
+        for actor in self._late:
+            assert actor.late_since is not None
+            if ray.wait([actor.owes], num_returns=1, timeout=0)[0]:
+                actor.late_since = actor.owes = None
+            elif time.perf_counter() - actor.late_since > _LOST_S:
+                ray.kill(actor.handle)
+                self._replace(actor, ProcessError(f"nothing came of it for {_LOST_S:g} s"))
 
     def _has_begun(self, actors: list[_Actor]) -> bool:
         return bool(ray.wait([actor.begun for actor in actors], num_returns=1, timeout=0)[0])
@@ -273,7 +288,7 @@ class OnRay:
         """More actors where the consumer waits for them, fewer where it does not."""
         now = time.perf_counter()
         elapsed_s = now - self._looked_at
-        if not self._is_tuned or elapsed_s < _LOOK_S:
+        if not self._is_tuned or elapsed_s < _LOOK_S or not ray.is_initialized():
             return
         waits = (self._waited_s - self._waited_before) / elapsed_s
         self._looked_at, self._waited_before = now, self._waited_s
@@ -363,7 +378,7 @@ class OnRay:
             "errors": self._bad_samples.figures(),
             "ray": {
                 "actors": len(self._actors),
-                "late_actors": sum(actor.late_since is not None for actor in self._actors),
+                "late_actors": len(self._late),
                 "leases": len(self._leases),
                 "bytes_by_node": dict(self._node_bytes),
                 **self._figures,
