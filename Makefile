@@ -20,7 +20,8 @@ TRIES_QUICK := $(or $(PENSTOCK_TRIES),10)
 TRIES_LONG := $(or $(PENSTOCK_TRIES),1000)
 MATURIN := $(BIN)/maturin develop --release --locked
 # Three at once, also on two cores: half of the time a test waits, for servers and processes.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# A process that dies ends the run: xdist 3.8 would start another one, and wait for it for ever (pytest-xdist 1378).
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

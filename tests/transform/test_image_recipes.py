@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.transforms import v2
@@ -166,6 +167,13 @@ def test_a_function_gets_the_crops_of_an_image_one_by_one(pixels: Any) -> None:
     assert [step.how for step in recipe.steps] == [NATIVE, PYTHON, PYTHON]
     wanted = np.stack([np.stack(transform(tv_tensors.Image(one.transpose(2, 0, 1)))) for one in pixels])
     assert np.array_equal(rows(pixels, recipe), wanted)
+
+
+def test_the_crops_of_torchvisions_own_example_are_pil_images(pixels: Any) -> None:
+    stack = v1.Lambda(lambda crops: torch.stack([v1.PILToTensor()(crop) for crop in crops]))
+    transform = v1.Compose([v1.CenterCrop(30), v1.FiveCrop(20), stack])
+    wanted = np.stack([transform(Image.fromarray(one)).numpy() for one in pixels])
+    assert np.array_equal(rows(pixels, I.from_torchvision(transform, decode=None)), wanted)
 
 
 def test_explain_tells_of_every_step(pixels: Any) -> None:

@@ -48,7 +48,7 @@ def from_torchvision(
     `print(recipe)` tell what became of each op, and why.
 
     The reference is what torchvision does to uint8 tensors. Ops before `ToTensor`, `PILToTensor` or `ToImage` get PIL images in torchvision, whose pixels differ for colours and warps: these are "native with
-    another tolerance". Without any of the three, the recipe gets tensors. Random ops have torchvision's distributions, and other numbers.
+    another tolerance". Without any of the three, the recipe gets tensors; but for v1's `Lambda` behind `FiveCrop` or `TenCrop`, which in torchvision's own example makes tensors of them. Random ops have torchvision's distributions, and other numbers.
 
     Args:
         transform: a transform, v1's or v2's, a list of them, or `torch.nn.Sequential`.
@@ -103,8 +103,15 @@ def ends_as_pil(steps: Sequence[Any]) -> bool:
 
 def _begins(steps: Sequence[Any]) -> str:
     """What a recipe gets: PIL images, if anything makes tensors of them; else tensors."""
-    first = next((name for name in map(_known, steps) if name in (*_OF_PIL, "ToPILImage")), "")
-    return "pil" if first in _OF_PIL else "image"
+    names = list(map(_known, steps))
+    first = next((name for name in names if name in (*_OF_PIL, "ToPILImage")), "")
+    # torchvision's own example: FiveCrop(…), v1's Lambda(lambda crops: torch.stack([ToTensor()(crop) for crop in crops]))
+    makes_tensors = any(
+        name in ("FiveCrop", "TenCrop") and type(then).__module__ == "torchvision.transforms.transforms"
+        for name, then in zip(names, steps[1:], strict=False)
+        if _known(then) == "Lambda"
+    )
+    return "pil" if first in _OF_PIL or (makes_tensors and not first) else "image"
 
 
 def _check_of_one_image(step: Any) -> None:
