@@ -105,11 +105,23 @@ def test_importing_is_light() -> None:
 def test_reading_a_folder_imports_what_folders_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of a second, most of which are imports: no other format, no verb that is not called, and none of what Arrow brings if asked too much."""
     for number in range(300):
-        (tmp_path / f"{number}.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+        (folder := tmp_path / "photos" / f"class {number % 3}").mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no checksums"))
     others = ["penstock.format.csv", "penstock.format.parquet", "penstock.inputs", "penstock.lower", "penstock.looking"]
-    code = f"penstock.read({str(tmp_path)!r}).shuffle(seed=0)"
-    assert imported_by(code, [*others, "pandas", "pyarrow.parquet", "pyarrow.fs", "asyncio"]) == "[]"
+    opened = f"photos = penstock.read({str(tmp_path / 'photos')!r})"
+    shuffled = f"{opened}.shuffle(seed=0)"
+    assert imported_by(shuffled, [*others, "pandas", "pyarrow.parquet", "pyarrow.fs", "asyncio"]) == "[]"
+    later = [
+        "penstock.resolve",
+        "penstock.order",
+        "penstock.transform",
+        "penstock.storage.cache",
+        "penstock.storage.fetch",
+    ]
+    assert imported_by(opened, [*later, "pyarrow.compute"]) == "[]"
+    counted = f"{opened}\nprint(len([name for name in sys.modules if name.startswith('penstock')]))"
+    assert int(imported_by(counted, []).split()[0]) <= 80
 
 
 def test_every_public_name_is_there() -> None:

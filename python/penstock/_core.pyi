@@ -35,6 +35,7 @@ __all__ = [
     "draw_uniform_f32",
     "fill_sequences",
     "find_whole",
+    "first_folders",
     "gather_rows",
     "image_info",
     "image_mode",
@@ -55,6 +56,7 @@ __all__ = [
     "mix",
     "moved_boxes",
     "moved_points",
+    "names_end_with",
     "npy_header",
     "pack_best_fit",
     "pack_columns",
@@ -316,6 +318,8 @@ def jpeg_entry_points(
 
 def walk_files(root: str, threads: int) -> tuple[_Ids, _Bytes, _Ids, _Ids]: ...
 def stat_files(paths: Sequence[str]) -> tuple[_Ids, _Bytes, _Ids, _Ids]: ...
+def names_end_with(offsets: _Ids, bytes: _Bytes, endings: Sequence[str], any_case: bool) -> npt.NDArray[np.bool_]: ...
+def first_folders(offsets: _Ids, bytes: _Bytes, root_bytes: int) -> tuple[_Ids, _Ids]: ...
 def read_ranges(
     path_offsets: _Ids,
     path_bytes: _Bytes,

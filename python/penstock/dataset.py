@@ -20,17 +20,10 @@ from penstock.core.files.byte_ranges import ByteRanges, Progress
 from penstock.core.files.cache_dirs import size_of
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.messages import printable, printable_lines, quoted
-from penstock.core.names import did_you_mean
-from penstock.core.verbs.buckets import Buckets
-from penstock.core.verbs.lengths import Lengths
 from penstock.core.verbs.options_by_name import options_by_name
 from penstock.core.verbs.padding import as_names, as_padding_value
 from penstock.core.verbs.trainers import refuse_trainers
 from penstock.core.warnings import warn
-from penstock.plan.check import check_verb
-from penstock.plan.columns import check_names
-from penstock.plan.drawing import check_drawn, followed
-from penstock.plan.expression import Expression
 from penstock.plan.nodes import (
     Batch,
     BatchTokens,
@@ -58,19 +51,13 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.nodes.rows import MOST_ROWS
 from penstock.plan.tree import flow, inputs_of, leaves, with_inputs
-from penstock.resolve.cache_checks import check_cache
-from penstock.resolve.draw_checks import check_draws
-from penstock.resolve.order_checks import check_order
-from penstock.resolve.resolved import resolve
 from penstock.source.manifest import check_countable
-from penstock.source.nulls import keeping_nulls
 from penstock.source.protocol import Access, AnySource
-from penstock.storage import Storage
-from penstock.storage.cache.folder import chosen_cache
-from penstock.storage.cache.storage import CachedStorage
-from penstock.transform.recipe import end_of, recipes_in
 
 if TYPE_CHECKING:
+    from penstock.plan.expression import Expression
+    from penstock.resolve.resolved import Resolved
+    from penstock.storage import Storage
     from penstock.tools.simulate import Simulation
 
 #: More ranks, machines or epochs than anybody simulates.
@@ -215,8 +202,10 @@ class Dataset:
         Example:
             [*data.drop("text", "tokens").spec] == ["x", "label"]
         """
+        from penstock.core.names import did_you_mean
+
         dropped = as_names("drop", columns[0] if len(columns) == 1 else columns)
-        known = resolve(self.root).columns
+        known = self._resolved.columns
         if known is None:
             raise PlanError(
                 f"drop: the columns after a function are not known in advance; write select(…) with those that stay, or leave "
@@ -269,6 +258,10 @@ class Dataset:
         """
         if on_batch:
             return self._on_batches(on_batch, columns)
+        from penstock.plan.columns import check_names
+        from penstock.plan.drawing import check_drawn, followed
+        from penstock.transform.recipe import end_of, recipes_in
+
         drawn = columns.pop("draws") if isinstance(columns.get("draws", ()), (str, type(None))) else None
         recipes = recipes_in(columns)
         end = end_of(recipes, columns, drawn)
@@ -414,6 +407,7 @@ class Dataset:
             long.batch(2, steps=100, lanes=1).head()["x"] == [7, 8]
         """
         from penstock.looking.verbs import filter_rows, filter_rows_ahead
+        from penstock.plan.expression import Expression
 
         check_flags("filter", ahead=ahead)
         if not is_one_of(workers, ("thread",)) and (ahead or isinstance(predicate, Expression)):
@@ -682,6 +676,7 @@ class Dataset:
             batches = ps.Loader(data.batch_bucketed(2, by="tokens", boundaries=[5]))
             [batch["tokens"].shape for batch in batches] == [(2, 2), (2, 4), (2, 6), (2, 8), (2, 10)]
         """
+        from penstock.core.verbs.buckets import Buckets
         from penstock.looking.verbs import numbers_of_rows
 
         numbers = numbers_of_rows("batch_bucketed", self.root, by, progress)
@@ -750,6 +745,7 @@ class Dataset:
             raise PlanError(
                 "batch_tokens: columns=, multiple_of= and padding_value= say how rows are padded; leave them out, or padded=False"
             )
+        from penstock.core.verbs.lengths import Lengths
         from penstock.looking.verbs import numbers_of_rows
 
         lengths = Lengths.of("batch_tokens", numbers_of_rows("batch_tokens", self.root, by, progress))
@@ -805,6 +801,8 @@ class Dataset:
             in_memory = decoded.cache(size="1GiB").shuffle(seed=0).batch(8)
             on_disk = decoded.cache("rows").shuffle(seed=0).batch(8)
         """
+        from penstock.resolve.cache_checks import check_cache
+
         check_flags("cache", freeze_random=freeze_random)
         if to is not None and (folder is not None or not is_one_of(to, ("memory", "disk"))):
             raise PlanError(
@@ -843,6 +841,9 @@ class Dataset:
             data = data.cache_local("1TB", "nvme/cache")
             data = data.cache_local(0)
         """
+        from penstock.storage.cache.folder import chosen_cache
+        from penstock.storage.cache.storage import CachedStorage
+
         cache = chosen_cache(size_of(limit, "limit"), None if path is None else path_of("cache_local", path))
         for leaf in leaves(self.root):
             if isinstance(leaf.opened.storage, CachedStorage):
@@ -1027,7 +1028,18 @@ class Dataset:
 
         return self._then(sort_rows(self.root, by, progress, descending=descending))
 
+    @property
+    def _resolved(self) -> Resolved:
+        """What follows from the plan."""
+        from penstock.resolve.resolved import resolve
+
+        return resolve(self.root)
+
     def _then(self, node: Node) -> Dataset:
+        from penstock.plan.check import check_verb
+        from penstock.resolve.draw_checks import check_draws
+        from penstock.resolve.order_checks import check_order
+
         check_verb(node)
         check_draws(node)
         check_order(node)
@@ -1035,7 +1047,7 @@ class Dataset:
 
     def __len__(self) -> int:
         """Rows of an epoch."""
-        return resolve(self.root).rows
+        return self._resolved.rows
 
     def __getitem__(self, row: int) -> dict[str, Any]:
         """One row to look at, as a dict. Each call makes one row in the calling thread; train with a Loader.
@@ -1183,7 +1195,7 @@ class Dataset:
     @property
     def spec(self) -> Spec:
         """The columns that the source offers; of several sources, those that all of them offer, and of a zip those of all."""
-        return resolve(self.root).spec
+        return self._resolved.spec
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -1220,7 +1232,7 @@ class Dataset:
     @property
     def digest(self) -> str:
         """32 hex digits that identify the data."""
-        return resolve(self.root).digest
+        return self._resolved.digest
 
     def explain(self, *, world_size: int | None = None) -> str:
         """The plan before and after optimisation, its order and its stages, in words.
@@ -1269,6 +1281,7 @@ class Dataset:
 
 def with_kept_nulls(dataset: Dataset) -> Dataset:
     """The dataset for batches that are frames, which hold nulls: they are kept where they would be errors, unless a function or an op gets them."""
+    from penstock.source.nulls import keeping_nulls
 
     def kept(node: Node) -> Node:
         if not isinstance(node, Read):

@@ -12,7 +12,6 @@ import numpy as np
 
 from penstock.core.arguments import check_flags, check_progress, check_texts, check_whole, path_of, paths_of
 from penstock.core.cancel import in_threads
-from penstock.core.columns.picked_rows import RowNumbers
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.files.byte_ranges import ByteRanges, Progress
 from penstock.core.files.shards import Shards
@@ -22,9 +21,6 @@ from penstock.core.verbs.options import Asked, Nulls, Options, check_columns, ch
 from penstock.core.warnings import warn
 from penstock.dataset import Dataset, of_source
 from penstock.format import format_named, open_source
-from penstock.observe.quarantine import ids_in, read_quarantine
-from penstock.plan.nodes import Exclude
-from penstock.resolve.resolved import resolve
 from penstock.source.checks.ranges import CheckedRanges, Checks, warn_of_unknown
 from penstock.source.nulls import with_nulls
 from penstock.source.protocol import Format
@@ -146,6 +142,11 @@ def read(
 
 def _without(dataset: Dataset, exclude: Paths) -> Dataset:
     """A source without the bad samples in quarantine files."""
+    from penstock.core.columns.picked_rows import RowNumbers
+    from penstock.observe.quarantine import ids_in, read_quarantine
+    from penstock.plan.nodes import Exclude
+    from penstock.resolve.resolved import resolve
+
     paths = paths_of("exclude", exclude)
     bad, manifest = [sample for path in paths for sample in read_quarantine(path)], dataset.source.manifest
     ids = np.unique(ids_in(bad, manifest))

@@ -29,9 +29,6 @@ from penstock.core.verbs.options import Options
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lease import make_room
 
-#: Suffixes that tools add to a file's name.
-SUFFIXES = ("", ".gz", ".zst", ".bz2", ".xz", ".lz4")
-
 #: Estimated decompressed bytes for a compressed one, to make room beforehand.
 _LIKELY_RATIO = 4
 #: Native code decompresses these (gzip, zlib); see `kernels.recognise_packing` for the numbers.
@@ -40,11 +37,6 @@ _CODECS = {3: "zstd", 6: "lz4"}
 _STEP_BYTES = 1 << 20
 #: An xz file may need a dictionary of 4 GiB; what `xz -9` writes needs 65 MiB.
 _XZ_MEMORY = 256 << 20
-
-
-def with_packed(*suffixes: str) -> tuple[str, ...]:
-    """with_packed(".txt") == (".txt", ".txt.gz", ".txt.zst", ".txt.bz2", ".txt.xz", ".txt.lz4")."""
-    return tuple(suffix + packed for suffix in suffixes for packed in SUFFIXES)
 
 
 def unpack_files(shards: Shards, packing: Ids, files: DerivedFiles, keys: list[str], options: Options) -> list[int]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.core.columns.plain import flags_of
 from penstock.core.errors import PenstockError, PlanError, SourceError
 from penstock.core.files.byte_ranges import ByteRanges, read_range
 from penstock.core.files.shards import Shards
@@ -23,8 +21,6 @@ from penstock.format.known import FORMATS
 from penstock.source.protocol import AnySource, Format
 
 _HEAD_BYTES = 512
-#: Up to this many names are looked at one by one.
-_FEW = 200
 
 #: Formats of this process's users, which are asked before the others.
 _registered: list[Format] = []
@@ -110,11 +106,14 @@ def _choose(where: str, shards: Shards, read: ByteRanges) -> tuple[Format, Shard
     for format in formats:
         if format.claims(shards):
             return format, shards
-    ends_with = _ends_with(shards.paths)
-    matches = {format.name: ends_with(format.suffixes) for format in formats}
+    matches = {format.name: shards.ending_with(*format.suffixes, any_case=True) for format in formats}
     best = max(formats, key=lambda format: int(matches[format.name].sum()))
     if matches[best.name].any():
-        lost = ends_with(best.unread) | np.any([matches[one.name] for one in formats if not one.is_beside], axis=0)
+        if matches[best.name].all():
+            return best, shards
+        lost = shards.ending_with(*best.unread, any_case=True) | np.any(
+            [matches[one.name] for one in formats if not one.is_beside], axis=0
+        )
         _warn_of_lost(where, shards, best, lost & ~matches[best.name])
         return best, shards.take(np.flatnonzero(matches[best.name]))
     head = read_head(shards, read)
@@ -154,19 +153,3 @@ def _by_name(name: Any) -> Format:
     raise SourceError(
         f"format={quoted(name)} is not known; formats: {', '.join(format.name for format in known_formats())}"
     )
-
-
-def _ends_with(paths: pa.LargeStringArray) -> Callable[[tuple[str, ...]], npt.NDArray[np.bool_]]:
-    """Which names have one of the suffixes; Arrow's functions are quicker for many names, and slower for few."""
-    if len(paths) <= _FEW:
-        names = [name.lower() for name in paths.to_pylist()]
-        return lambda suffixes: np.array([name.endswith(suffixes) for name in names], dtype=bool)
-    lowered = pc.utf8_lower(paths)
-
-    def in_arrow(suffixes: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        found = np.zeros(len(lowered), dtype=bool)
-        for suffix in suffixes:
-            found |= flags_of(pc.ends_with(lowered, suffix))
-        return found
-
-    return in_arrow

@@ -6,9 +6,8 @@ import os
 import struct
 
 import numpy as np
-import pyarrow.compute as pc
 
-from penstock.core.columns.plain import flags_of
+from penstock.core.columns import compute as pc
 from penstock.core.files.shards import Shards
 
 #: What MDS's and LitData's folders hold beside their shards.
@@ -25,8 +24,13 @@ LLMC_DTYPES = {(20240520, 1): "<u2", (20240801, 7): "<u4"}
 
 def index_files(shards: Shards) -> list[int]:
     """The numbers of the files that are an index.json."""
-    ends = np.flatnonzero(flags_of(pc.ends_with(shards.paths, INDEX)))
-    return [int(number) for number in ends if shards.path(int(number)).rpartition("/")[2] == INDEX]
+    return _named(shards, INDEX)
+
+
+def _named(shards: Shards, name: str) -> list[int]:
+    """The numbers of the files of this name."""
+    numbers = np.flatnonzero(shards.ending_with(name)).tolist()
+    return [number for number in numbers if shards.path(number).rpartition("/")[2] == name]
 
 
 def is_mds(shards: Shards) -> bool:
@@ -45,8 +49,8 @@ def _has_index(shards: Shards, beside: str) -> bool:
 
 def is_lmdb(shards: Shards) -> bool:
     """Whether all files are databases and their locks."""
-    names = pc.replace_substring_regex(shards.paths, r"^.*/", "").unique().to_pylist()
-    return LMDB_DATA in names and set(names) <= {LMDB_DATA, LMDB_LOCK}
+    data = _named(shards, LMDB_DATA)
+    return bool(data) and len(data) + len(_named(shards, LMDB_LOCK)) == len(shards)
 
 
 def is_zarr(shards: Shards) -> bool:
@@ -66,16 +70,15 @@ def is_zarr_folder(root: str) -> bool:
 
 def is_huggingface(shards: Shards) -> bool:
     """Whether files are what `save_to_disk` writes, or the Hub's Parquet exports."""
-    paths = shards.paths
-    if pc.any(pc.match_substring_regex(paths, r"(^|/)state\.json$")).as_py():
-        return bool(pc.any(pc.match_substring_regex(paths, r"(^|/)dataset_info\.json$")).as_py())
-    tables = paths.filter(pc.ends_with(paths, ".parquet"))
-    return len(tables) > 0 and bool(pc.all(pc.match_substring_regex(tables, EXPORTED)).as_py())
+    if _named(shards, "state.json"):
+        return bool(_named(shards, "dataset_info.json"))
+    tables = np.flatnonzero(shards.ending_with(".parquet"))
+    return len(tables) > 0 and bool(pc.all(pc.match_substring_regex(shards.take(tables).paths, EXPORTED)).as_py())
 
 
 def is_megatron(shards: Shards) -> bool:
     """Whether the files are Megatron's: a .idx for every .bin, and nothing else."""
-    names = set(shards.paths.to_pylist()) if pc.any(pc.ends_with(shards.paths, ".idx")).as_py() else set()
+    names = set(shards.paths.to_pylist()) if shards.ending_with(".idx").any() else set()
     bins = {name for name in names if name.endswith(".bin")}
     return bool(bins) and names == bins | {name.removesuffix(".bin") + ".idx" for name in bins}
 

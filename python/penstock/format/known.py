@@ -9,10 +9,17 @@ from penstock.core import kernels
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
-from penstock.derived.decompress import with_packed
 from penstock.format import claims
 from penstock.format.media.folder import AUDIO, IMAGES, VIDEO
 from penstock.source.protocol import AnySource, Format
+
+#: Suffixes that tools add to the name of a file that they compress as a whole (`derived.decompress`).
+_PACKED = ("", ".gz", ".zst", ".bz2", ".xz", ".lz4")
+
+
+def _with_packed(*suffixes: str) -> tuple[str, ...]:
+    """_with_packed(".txt") == (".txt", ".txt.gz", ".txt.zst", ".txt.bz2", ".txt.xz", ".txt.lz4")."""
+    return tuple(suffix + packed for suffix in suffixes for packed in _PACKED)
 
 
 def _opened_by(place: str) -> Callable[[Shards, ByteRanges, Options], AnySource]:
@@ -65,7 +72,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         name="webdataset",
-        suffixes=(*with_packed(".tar"), ".tgz"),
+        suffixes=(*_with_packed(".tar"), ".tgz"),
         matches=kernels.is_tar,
         access="by its own bytes",
         detects="flipped bits in headers (a sum each), truncation; not in the files' contents",
@@ -162,7 +169,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="jsonl",
         is_beside=True,
-        suffixes=with_packed(".jsonl", ".ndjson", ".json"),
+        suffixes=_with_packed(".jsonl", ".ndjson", ".json"),
         matches=lambda head: head.lstrip().startswith(b'{"'),
         access="by its own bytes",
         detects="what is no JSON, missing keys, other types",
@@ -171,7 +178,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="csv",
         is_beside=True,
-        suffixes=with_packed(".csv", ".tsv"),
+        suffixes=_with_packed(".csv", ".tsv"),
         options={
             "delimiter": "the byte between fields; default: a tab for .tsv files, else a comma",
             "header": "whether the first record of every file names the columns; default True",
@@ -185,7 +192,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="text",
         is_beside=True,
-        suffixes=with_packed(".txt", ".text"),
+        suffixes=_with_packed(".txt", ".text"),
         access="by its own bytes",
         detects="bytes that are not UTF-8",
         open=_opened_by("text.open_text"),

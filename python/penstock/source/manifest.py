@@ -13,8 +13,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.core.columns import compute as pc
 from penstock.core.columns.spec import Ids, Spans
 from penstock.core.errors import DataError
 from penstock.core.files.byte_ranges import ByteRanges, read_ranges

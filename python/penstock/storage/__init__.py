@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.files.shards import Shards
 from penstock.core.files.traffic import Traffic
-from penstock.storage.cache.storage import CachedStorage
-from penstock.storage.fetch.remote import RemoteStorage, Store
 from penstock.storage.local import LocalStorage
 from penstock.storage.redact import check_url, hide
 from penstock.storage.trust import NOBODY, Trust
+
+if TYPE_CHECKING:
+    from penstock.storage.fetch.remote import Store
 
 #: Kinds of users' storages on this machine; they are cached only on request.
 _NEAR = ("LocalStore", "MemoryStore", "LocalFileSystem", "MemoryFileSystem", "DirFileSystem")
@@ -52,14 +53,22 @@ def _remote(url: str, trust: Trust) -> tuple[Storage, str]:
     from penstock.storage.stores.object import ObjectStore
 
     store, path = ObjectStore.open(url, trust=trust)
-    return CachedStorage(RemoteStorage(store), identity=store.endpoint), path
+    return _cached(store, identity=store.endpoint), path
 
 
 def _hdfs(url: str, _: Trust) -> tuple[Storage, str]:
     from penstock.storage.stores.hdfs import HdfsStore
 
     store, path = HdfsStore.open(url)
-    return CachedStorage(RemoteStorage(store)), path
+    return _cached(store), path
+
+
+def _cached(store: Store, **options: Any) -> Storage:
+    """Opens a store that is not on this machine. What that needs is imported by whoever reads from one."""
+    from penstock.storage.cache.storage import CachedStorage
+    from penstock.storage.fetch.remote import RemoteStorage
+
+    return CachedStorage(RemoteStorage(store), **options)
 
 
 def _local(url: str, _: Trust) -> tuple[Storage, str]:
@@ -128,6 +137,8 @@ def adopt_storage(given: Any) -> Storage:
         from penstock.storage.stores.fsspec import FsspecStore
 
         return _adopted(FsspecStore(given), given)
+    from penstock.storage.cache.storage import CachedStorage
+
     if isinstance(given, (CachedStorage, LocalStorage)):
         return given
     if not isinstance(given, OwnStorage):
@@ -141,4 +152,4 @@ def adopt_storage(given: Any) -> Storage:
 def _adopted(store: Store, given: Any) -> Storage:
     near = type(given).__name__ in _NEAR
     endpoint = getattr(store, "endpoint", "")
-    return CachedStorage(RemoteStorage(store), by_default=not near, identity=f"{type(given).__name__} {endpoint} ")
+    return _cached(store, by_default=not near, identity=f"{type(given).__name__} {endpoint} ")

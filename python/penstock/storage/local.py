@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core import kernels
+from penstock.core.columns import compute as pc
 from penstock.core.columns.plain import flags_of
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.errors import DataError, SourceError

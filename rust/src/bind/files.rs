@@ -8,10 +8,11 @@ use pyo3::exceptions::{PyFileNotFoundError, PyOSError};
 use pyo3::prelude::*;
 
 use super::watched::watched;
-use super::{Bytes, Ids, Out, io_pool, misuse};
+use super::{Bytes, Ids, Out, detach_for, io_pool, misuse};
 use crate::core::errors::FileError;
 use crate::io::files::{self, Range};
 use crate::io::folders;
+use crate::io::names::Names;
 use crate::io::stat::{Entry, stat};
 
 /// Paths as the two buffers of an Arrow large_string array, sizes in bytes, and the stamps, three numbers a file.
@@ -60,6 +61,38 @@ fn listing<'py>(py: Python<'py>, entries: &[Entry]) -> Listing<'py> {
         PyArray1::from_vec(py, sizes),
         PyArray1::from_vec(py, stamps),
     )
+}
+
+/// See `Names::end_with`.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+fn names_end_with<'py>(
+    py: Python<'py>,
+    offsets: Ids<'py>,
+    bytes: Bytes<'py>,
+    endings: Vec<String>,
+    any_case: bool,
+) -> PyResult<Bound<'py, PyArray1<bool>>> {
+    let names = names_of(&offsets, &bytes)?;
+    Ok(PyArray1::from_vec(py, detach_for(py, offsets.len(), || names.end_with(&endings, any_case))))
+}
+
+/// See `Names::first_folders`.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+fn first_folders<'py>(
+    py: Python<'py>,
+    offsets: Ids<'py>,
+    bytes: Bytes<'py>,
+    root_bytes: usize,
+) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>)> {
+    let names = names_of(&offsets, &bytes)?;
+    let (folders, first) = detach_for(py, offsets.len(), || names.first_folders(root_bytes));
+    Ok((PyArray1::from_vec(py, folders), PyArray1::from_vec(py, first)))
+}
+
+fn names_of<'a>(offsets: &'a Ids<'_>, bytes: &'a Bytes<'_>) -> PyResult<Names<'a>> {
+    Names::new(offsets.as_slice()?, bytes.as_slice()?).ok_or_else(|| misuse("names outside their bytes"))
 }
 
 /// Fills `out[at[i]..][..length[i]]` from file `shard[i]`; these places must not overlap.
@@ -151,5 +184,7 @@ impl<'a> Table<'a> {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(walk_files, module)?)?;
     module.add_function(wrap_pyfunction!(stat_files, module)?)?;
+    module.add_function(wrap_pyfunction!(names_end_with, module)?)?;
+    module.add_function(wrap_pyfunction!(first_folders, module)?)?;
     module.add_function(wrap_pyfunction!(read_ranges, module)?)
 }

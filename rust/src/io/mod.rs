@@ -5,6 +5,7 @@ pub mod files;
 pub mod folders;
 pub mod http;
 pub mod mapped;
+pub mod names;
 pub mod sigbus;
 pub mod stat;
 pub mod windows;

@@ -16,9 +16,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core import kernels
+from penstock.core.columns import compute as pc
 from penstock.core.columns.spec import Bytes, Column, Ids, is_list
 from penstock.core.errors import PlanError, RowError
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.core.columns import compute as pc
 from penstock.core.columns.spec import Ids
 
 #: Columns that are written out in less than this are.

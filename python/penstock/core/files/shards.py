@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.core import kernels
+from penstock.core.columns import compute as pc
 from penstock.core.columns.plain import as_indices
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.errors import DataError
@@ -63,6 +64,8 @@ class Shards:
     @cached_property
     def is_local(self) -> bool:
         """Whether all files are local paths, which can be opened and mapped."""
+        if self.stamps is not None:  # as the operating system listed them
+            return True
         elsewhere = pc.or_(pc.invert(pc.starts_with(self.paths, os.sep)), pc.match_substring(self.paths, "://"))
         return not pc.any(elsewhere).as_py()
 
@@ -81,10 +84,16 @@ class Shards:
     @cached_property
     def path_buffers(self) -> tuple[Ids, Bytes]:
         """All names for native code: their offsets (int64, one more than there are names), and their bytes."""
-        _, offsets, names = self.paths.buffers()
-        first = self.paths.offset
+        is_large = self.paths.type == pa.large_string()  # a storage of the user's may list text of another type
+        paths = self.paths if is_large else self.paths.cast(pa.large_string())
+        _, offsets, names = paths.buffers()
+        first = paths.offset
         begins = np.frombuffer(offsets, dtype=np.int64)[first : first + len(self) + 1]
         return begins, np.frombuffer(names or b"", dtype=np.uint8)
+
+    def ending_with(self, *endings: str, any_case: bool = False) -> npt.NDArray[np.bool_]:
+        """Which paths have one of the endings. any_case: ASCII letters of either case are the same."""
+        return kernels.names_end_with(*self.path_buffers, endings, any_case)
 
     @cached_property
     def names(self) -> pa.LargeStringArray:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.derived.row_cache.rows import RowCache
+if TYPE_CHECKING:
+    from penstock.derived.row_cache.rows import RowCache
 
 
 class MemoryCaches:

@@ -19,9 +19,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
-from penstock.core.columns.plain import flags_of, numbers_of
+from penstock.core import kernels
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.files.shards import Shards
@@ -118,8 +117,8 @@ def shown_names(names: Sequence[str]) -> str:
 
 def _below_root(shards: Shards) -> _Folders:
     """The first folder below the one place that was listed; the place itself if all files lie directly in it."""
-    below = pc.utf8_slice_codeunits(shards.paths, len(shards.root))
-    direct = ~flags_of(pc.match_substring(below, "/"))
+    of_file, first = kernels.first_folders(*shards.path_buffers, len(shards.root.encode()))
+    direct = of_file < 0
     if direct.all():
         place = _place(shards.path(0), len(shards.root))
         return _Folders(paths=(place,), loose=(True,), of_file=np.zeros(len(shards), dtype=np.int64))
@@ -128,9 +127,8 @@ def _below_root(shards: Shards) -> _Folders:
             f"{shards.path(int(np.argmax(direct)))}: lies beside the class folders of {shards.root}; move it into one, out of the "
             f"way, {_WITHOUT_LABEL}"
         )
-    encoded = pc.replace_substring_regex(below, "/.*", "").dictionary_encode()
-    paths = tuple(f"{shards.root}{name}" for name in encoded.dictionary.to_pylist())
-    of_file = numbers_of(encoded.indices).astype(np.int64)
+    below = (shards.path(number)[len(shards.root) :] for number in first.tolist())
+    paths = tuple(f"{shards.root}{name.partition('/')[0]}" for name in below)
     return _Folders(paths=paths, loose=(False,) * len(paths), of_file=of_file)
 
 

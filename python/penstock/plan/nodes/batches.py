@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from penstock.core.arguments import check_flags, hold_as_int, is_whole
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
-from penstock.core.verbs.buckets import Buckets
-from penstock.core.verbs.lengths import Lengths
 from penstock.core.verbs.padding import Padding, columns_to_pad, lengths_name, mask_name
 from penstock.plan.columns import spec_of
 from penstock.plan.node import Known, Node, OrderVerb, Verb
 from penstock.plan.nodes.rows import MOST_ROWS, Shard
 from penstock.plan.nodes.words import said_of
 from penstock.plan.tree import find, flow, is_column_unknown, lane_stage
+
+if TYPE_CHECKING:
+    from penstock.core.verbs.buckets import Buckets
+    from penstock.core.verbs.lengths import Lengths
 
 
 @dataclass(frozen=True, kw_only=True)

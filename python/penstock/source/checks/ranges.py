@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core import kernels
+from penstock.core.columns import compute as pc
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError

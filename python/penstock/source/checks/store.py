@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.core.columns import compute as pc
 from penstock.core.columns.ragged import edges_of
 from penstock.core.columns.spec import Ids
 from penstock.core.files.cache_dirs import cache_folder, found_folder
