@@ -23,7 +23,7 @@ def _with_packed(*suffixes: str) -> tuple[str, ...]:
 
 
 def _opened_by(place: str) -> Callable[[Shards, ByteRanges, Options], AnySource]:
-    """Opens files by a function of this package, "csv.open_csv". Its module is imported with the first such files: all of them take longer than a folder."""
+    """Opens files by a function of this package, "csv.source.open_csv". Its module is imported with the first such files: all of them take longer than a folder."""
     module, _, function = place.rpartition(".")
 
     def opened(shards: Shards, read: ByteRanges, options: Options) -> AnySource:
@@ -187,7 +187,7 @@ FORMATS: tuple[Format, ...] = (
         },
         access="by its own bytes",
         detects="another number of fields, values of other types",
-        open=_opened_by("csv.open_csv"),
+        open=_opened_by("csv.source.open_csv"),
     ),
     Format(
         name="text",
