@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock import col
 from penstock.core.columns.spec import Field
-from penstock.plan.expression import Expression, columns_of, expression_of, no_rows, value_of
+from penstock.plan.expression import Expression, columns_of, expression_of
+from penstock.plan.expression_values import no_rows, value_of
 
 COMPARE = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
 COMPUTE = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod]

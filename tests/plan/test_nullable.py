@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.plan.expression import value_of
+from penstock.plan.expression_values import value_of
 
 X = [1, None, 3, -4, None, 0, 7, 3]
 Y = [2.5, 1.0, None, 4.0, None, 0.5, 9.0, 3.0]

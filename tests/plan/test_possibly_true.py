@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.core.columns.spec import Field
-from penstock.plan.expression import Expression, value_of
+from penstock.plan.expression import Expression
+from penstock.plan.expression_values import value_of
 from penstock.plan.possibly_true import may_be_true
 from support import cases
 from support.promises import keep

@@ -19,7 +19,8 @@ from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
 from penstock.order.rows.zipped import FollowedRows, followed
 from penstock.plan.columns import spec_of
-from penstock.plan.expression import Expression, columns_of, no_rows, value_of
+from penstock.plan.expression import Expression, columns_of
+from penstock.plan.expression_values import no_rows, value_of
 from penstock.plan.nodes import Node, Read, Select
 from penstock.plan.nullable import Nullable, put_together, taken_apart, true_of
 from penstock.plan.possibly_true import may_be_true
