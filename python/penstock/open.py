@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from os.path import commonprefix, exists
+from os.path import exists
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,23 +13,22 @@ import numpy as np
 from penstock.core.arguments import check_flags, check_progress, check_texts, check_whole, path_of, paths_of
 from penstock.core.cancel import in_threads
 from penstock.core.errors import PlanError, SourceError
-from penstock.core.files.byte_ranges import ByteRanges, Progress
-from penstock.core.files.shards import Shards
+from penstock.core.files.byte_ranges import Progress
 from penstock.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from penstock.core.messages import quoted
 from penstock.core.verbs.options import Asked, Nulls, Options, check_columns, check_nulls
 from penstock.core.warnings import warn
 from penstock.dataset import Dataset, of_source
 from penstock.format import format_named, open_source
-from penstock.source.checks.ranges import CheckedRanges, Checks, warn_of_unknown
+from penstock.source.checks.ranges import Checks, warn_of_unknown
 from penstock.source.nulls import with_nulls
 from penstock.source.protocol import Format
-from penstock.storage import Storage, adopt_storage, open_storage, open_storages
+from penstock.storage import adopt_storage, open_storages
 from penstock.storage.braces import expand_braces
 from penstock.storage.glob import WILDCARD
 from penstock.storage.local import LocalStorage
+from penstock.storage.named_files import LOCATE_THREADS, NamedFiles, joined_listings
 from penstock.storage.redact import check_url
-from penstock.storage.storage_ranges import StorageRanges
 from penstock.storage.trust import Trust
 
 #: One path, or several.
@@ -37,8 +36,6 @@ Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 #: More threads or connections than any machine has use for, and more rows than any count fits.
 MOST_THREADS, MOST_ROWS = 1 << 12, (1 << 63) - 1
-#: Requests for single files at once: stores answer many.
-_LOCATE_THREADS = 16
 
 
 def read(
@@ -113,20 +110,27 @@ def read(
     if len(opened) == 1 and isinstance(store, LocalStorage):
         listed = [store.list(opened[0][1])]
     else:
-        listed = in_threads(lambda one: one[0].list(one[1]), opened, most=_LOCATE_THREADS, name="penstock-list")
-    shards = _join(listed)
+        listed = in_threads(lambda one: one[0].list(one[1]), opened, most=LOCATE_THREADS, name="penstock-list")
+    shards = joined_listings(listed)
     if len(shards) == 0:
         raise SourceError(f"{', '.join(places)}: no regular file there")
     checks = Checks() if verify else None
-    locate = partial(_locate, adopted, checks, trusted, shards.path(0))
-    find = partial(_find, adopted, checks, trusted)
+    files = NamedFiles(adopted, checks, trusted)
     are_picked = (
         len(paths) > 1 or bool(WILDCARD.search(paths[0])) or paths[0].endswith(shards.path(0).rpartition("/")[2])
     )
     options = Options(
-        columns=columns, nulls=nulls, verify=verify, limits=limits, progress=progress, own=own, locate=locate, find=find, are_picked=are_picked
-    )  # fmt: skip
-    read_ranges = _ranges(store, checks)
+        columns=columns,
+        nulls=nulls,
+        verify=verify,
+        limits=limits,
+        progress=progress,
+        own=own,
+        locate=partial(files.locate, shards.path(0)),
+        find=files.find,
+        are_picked=are_picked,
+    )
+    read_ranges = files.ranges(store)
     source = open_source(", ".join(places), shards, read_ranges, options, format)
     if source.manifest.samples == 0:
         raise SourceError(f"{', '.join(places)}: {len(shards)} files, but not a single record in them")
@@ -161,43 +165,6 @@ def _without(dataset: Dataset, exclude: Paths) -> Dataset:
     if not resolve(node).rows:
         raise PlanError(node.none_left(manifest.samples))
     return Dataset(node)
-
-
-def _ranges(store: Storage, checks: Checks | None) -> ByteRanges:
-    read = StorageRanges(store)
-    return read if checks is None else CheckedRanges(read, checks)
-
-
-def _find(storage: Storage | None, checks: Checks | None, trust: Trust, where: str) -> tuple[Shards, ByteRanges]:
-    """The files of a place that the user names beside those that are read; it may lie in another storage."""
-    check_url(where)
-    store, path = (storage, where) if storage is not None else open_storage(where, trust)
-    return store.list(path), _ranges(store, checks)
-
-
-def _locate(
-    storage: Storage | None, checks: Checks | None, trust: Trust, home: str, names: Sequence[str]
-) -> tuple[Shards, ByteRanges]:
-    """See `core.files.byte_ranges.Locate`; all files must lie in one storage, and where a list at `home` may name them."""
-    if not names:
-        raise SourceError("read: an empty list of files; write some names into it")
-    root = getattr(storage, "root", "")
-    bare = "" if home.startswith(f"{root}/") else "/"  # what names of this storage do not begin with
-    trust.check_named([name if "://" in name or not root else root + name.removeprefix(bare) for name in names], home)
-    for name in names:
-        check_url(name)
-    store, path = (storage, names[0]) if storage is not None else open_storage(names[0], trust)
-    base = names[0].removesuffix(path)
-    for name in names:
-        if not name.startswith(base) or ("://" in name) != ("://" in names[0]):
-            raise SourceError(f"read: {names[0]} and {name} lie in different storages; read them apart")
-    found = in_threads(
-        lambda name: store.list(name.removeprefix(base)), names, most=_LOCATE_THREADS, name="penstock-locate"
-    )
-    for name, shards in zip(names, found, strict=True):
-        if len(shards) != 1:
-            raise SourceError(f"read: {name} is {len(shards)} files; a list of files names them one by one")
-    return _join(found), _ranges(store, checks)
 
 
 def from_arrays(columns: Any, *, nulls: Nulls = "error") -> Dataset:
@@ -462,23 +429,3 @@ def _check_unopened(verb: str, data: Any) -> None:
         raise PlanError(
             f"{verb}(Dataset): it is opened already; write its verbs, and penstock.Loader(dataset.batch(32))"
         )
-
-
-def _join(parts: list[Shards]) -> Shards:
-    if len(parts) == 1:
-        return parts[0]
-    import pyarrow as pa
-
-    paths = pa.concat_arrays([part.paths for part in parts])
-    sizes = np.concatenate([part.sizes for part in parts])
-    versions = np.concatenate([part.versions for part in parts])
-    tags = [part.etags for part in parts if part.etags is not None]
-    etags = pa.concat_arrays(tags) if len(tags) == len(parts) else None
-    found = [part.stamps for part in parts if part.stamps is not None]
-    stamps = np.concatenate(found) if len(found) == len(parts) else None
-    roots = {part.root for part in parts}
-    if len(roots) == 1:
-        return Shards(paths, sizes, versions, roots.pop(), etags=etags, stamps=stamps)
-    common = commonprefix(sorted(roots)).rpartition("/")[0] + "/" if all(roots) else ""  # noqa: RUF071  # cut at a slash right after
-    root_lengths = np.repeat([len(part.root) for part in parts], [len(part) for part in parts])
-    return Shards(paths, sizes, versions, common, root_lengths, etags=etags, stamps=stamps)
