@@ -119,10 +119,6 @@ class TokenRows(RowOrder):
         """The order of rows of steps, along the last axis. Small unsigned numbers are sorted faster."""
         return np.argsort(self._longest - self.lengths[rows], axis=-1, kind="stable")
 
-    def rows_in(self, epoch: int, step: int) -> int:
-        """Rows of a step on all ranks."""
-        return self._step(epoch, step)[2]
-
     def rows_at(self, epoch: int, step: int) -> Ids:
         """Which of `chosen` have the places of a step, NO_ROW where none has: int64 (lanes, places)."""
         rows = self._rows(epoch, *self._step(epoch, step))

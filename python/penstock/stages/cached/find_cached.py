@@ -17,11 +17,11 @@ from penstock.stages.read.item_planner import ItemPlanner, split
 from penstock.stages.read.reader import AnyReader
 
 
-def unkept(whole: Ids, row: Ids | None, rows: int, caches: Sequence[CachedRows], threads: int = 1) -> Ids:
+def unkept(whole: Ids, row: Ids | None, rows: int, caches: Sequence[CachedRows]) -> Ids:
     """The ids of rows that must be read, of `rows` rows and those that follow them (see `order.rows.zipped`)."""
     place = np.arange(rows) if row is None else row
     for cached in caches:
-        hits = _hits(cached, whole, threads)
+        hits = _hits(cached, whole, threads=1)
         if len(hits):
             stay = ~_removed(cached, whole, place, hits, rows)
             whole, place = whole[stay], place[stay]
