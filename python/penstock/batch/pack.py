@@ -89,6 +89,12 @@ def pack_window(
     )
 
 
+def sequences_of(lengths: Ids, packing: Packing, groups: Sequence[int]) -> Ids:
+    """How many sequences each group of rows of these lengths gives, each by itself and to its end: `pack_window` without its tokens."""
+    _, sequences, _, _ = _plan(lengths, packing, groups, None, is_last=True)
+    return sequences
+
+
 def _lengths_of(ragged: dict[str, Ragged], packing: Packing) -> Ids:
     """Tokens of each row; RowError where columns differ, or a row is refused."""
     (first, column), *others = ragged.items()

@@ -72,13 +72,15 @@ class Here:
 
     # One item
 
-    def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered:
+    def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered | None:
         """See `ItemSource`."""
         self._leave_if_due(here)
         run, position = self._run(here)
         lowered = self._share.lowered
         try:
             item = cast("Delivered", self._watchdog.next_item(run, lowered.lanes.feeds, about_stall))
+        except StopIteration:
+            return None
         except BaseException as error:
             is_final = self._one_by_one or lowered.steps_per_item == 1
             if not run.has_failed or is_final or isinstance(error, (StorageError, ProcessError)):

@@ -34,8 +34,11 @@ class ItemSource(Protocol):
     def begin(self, share: RankShare) -> None:
         """Items of this share come next: a pass begins, or in the midst of one the share is another."""
 
-    def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered:
-        """The item that begins at a position: one made ahead, or the first of those made from there on. about_stall: what the log tells of a long wait."""
+    def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered | None:
+        """The item that begins at a position: one made ahead, or the first of those made from there on; None where the data says that the epoch has ended there.
+
+        about_stall: what the log tells of a long wait.
+        """
 
     def end_pass(self, here: Position) -> None:
         """All items of a pass were taken; raises what was put off until then."""

@@ -166,8 +166,16 @@ class Loader(Generic[BatchT]):
         return self._rank.share_now().world_size
 
     def __len__(self) -> int:
-        """Steps in an epoch, the same on every rank; with batch(…, per_rank=True) for as many ranks as there are now."""
-        return self._rank.share_now().steps
+        """Steps in the epoch of the next batch, the same on every rank; with batch(…, per_rank=True) for as many ranks as there are now.
+
+        TypeError, as of iterables, where the data says how many and that is not known yet.
+        """
+        steps = self._rank.share_now().steps_of(self.epoch)
+        if steps is None:
+            raise TypeError(
+                f"len(loader): epoch {self.epoch:,} ends where the data does, and how many steps that gives is not known yet; count them on the way, or say batch(…, steps=…)"
+            )
+        return steps
 
     @property
     def batch_size(self) -> int:
@@ -240,6 +248,10 @@ class Loader(Generic[BatchT]):
             loader.set_weights([0.5, 0.5])
         """
         rank, here = self._rank, self._rank.here
+        if rank.share.lowered.lanes.has_ends:
+            raise PlanError(
+                "set_weights: an epoch of this plan ends where its data does, so which step follows which is known on the way only; say how many steps an epoch has, batch(…, steps=…)"
+            )
         step = here.epoch * len(self) + here.step
         rank.use_weights(rank.share.weights.changed(self.dataset.root, mix, step, weights))
 

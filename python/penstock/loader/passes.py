@@ -36,7 +36,12 @@ class EpochPass(Generic[BatchT]):
             check_ranks = rank.ranks.watch(rank.place)
             while progress.step < steps:
                 item = self._next_item()
+                if item is None:
+                    if not self._goes_on():
+                        break
+                    continue
                 share = rank.share
+                steps = item.work.order.steps_per_epoch if item.work.order is not None else steps
                 take, steps_here = self.structure.taking(self._split(item)), item.steps
                 if rank.ledger is not None:
                     take = rank.ledger.recording(share.rows_of(item), take)
@@ -53,7 +58,7 @@ class EpochPass(Generic[BatchT]):
                     if share is not rank.share:
                         break  # other weights were set: what is left of the item was made by those before
             rank.items.end_pass(rank.here)
-            progress.finish_pass()
+            rank.finish_pass()
             ended = True
         finally:
             if self.number == progress.newest_pass:
@@ -71,9 +76,19 @@ class EpochPass(Generic[BatchT]):
         share = rank.share
         if share.equal_parts and is_at_work(share.world_size):
             self.seen.begin(share.real_rows(rank.progress.epoch, share.steps - 1) % share.lowered.order.batch_size)
-        return share.steps
+        steps = share.steps_of(rank.progress.epoch)
+        return share.steps if steps is None else steps
 
-    def _next_item(self) -> Delivered:
+    def _goes_on(self) -> bool:
+        """Whether an epoch that has no step left, as is known only now, is over since the state was saved, so that this pass is the next one."""
+        rank = self.rank
+        if not rank.progress.may_be_finished:
+            return False
+        rank.finish_pass()
+        rank.begin_epoch()
+        return True
+
+    def _next_item(self) -> Delivered | None:
         rank = self.rank
         try:
             with profiled("next batch"):

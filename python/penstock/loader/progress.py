@@ -18,6 +18,7 @@ class Progress:
         self.is_running = False  # the newest pass has begun, and has not ended
         self.ended_by = ""  # why passes before the newest one are over
         self._was_loaded = False
+        self._was_asked_for = False  # the epoch, by `set_epoch`, since it was loaded
         self._finished_epoch: int | None = None  # the loaded position is also the end of this epoch
 
     @property
@@ -56,6 +57,7 @@ class Progress:
         if loaded and epoch == self._finished_epoch:
             self._move(Position(epoch, steps), f"set_epoch({epoch}) was called")  # nothing is left of it
         elif loaded and (epoch == self.epoch or (keep_later and epoch < self.epoch)):
+            self._was_asked_for = epoch == self.epoch
             return
         else:
             self._move(Position(epoch), f"set_epoch({epoch}) was called")
@@ -66,6 +68,12 @@ class Progress:
         finished = position.step == steps
         self._move(Position(position.epoch + 1) if finished else position, "load_state_dict(…) was called")
         self._was_loaded, self._finished_epoch = True, position.epoch if finished else None
+        self._was_asked_for = False
+
+    @property
+    def may_be_finished(self) -> bool:
+        """Whether the position was loaded, and nothing was taken since: where nobody knew how many steps its epoch has, it may be the end."""
+        return self.untouched and self._was_loaded and self.step > 0 and not self._was_asked_for
 
     def _move(self, position: Position, called: str) -> None:
         if self.is_running:

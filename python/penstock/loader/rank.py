@@ -9,6 +9,7 @@ from typing import Any
 from penstock.core.arguments import is_whole
 from penstock.core.errors import PlanError, ProcessError, StateError
 from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver, open_deliver
 from penstock.deliver.accelerate import is_at_work
@@ -24,6 +25,7 @@ from penstock.order.steps.cursor import Position
 from penstock.plan.between_ranks import PlanOfRank
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.saved import SavedPlan
+from penstock.plan.tree import lane_stage
 from penstock.resolve.ordering import is_for_evaluation
 from penstock.stages.lanes.states import Place, checked_lanes
 
@@ -63,10 +65,25 @@ class ThisRank:
         self._take(self._new_share(self.place[:2], weights=weights, equal_parts=equal_parts))
 
     def _take(self, share: RankShare) -> None:
+        if share.lowered.lanes.has_ends:
+            self._check_ends()
         self.share = share
         if self.loaded_lanes is not None:
             share.lowered.lanes.begin(self.here, self.lanes_of(self.loaded_lanes))
         self.items.begin(share)
+
+    def _check_ends(self) -> None:
+        """PlanError for what asks how many steps an epoch has, where only the data says so."""
+        name = lane_stage(self.dataset.root)
+        for option, is_given in (
+            ("isolation", self.options.isolation is not None),
+            ("ledger", self.ledger is not None),
+        ):
+            if is_given:
+                raise PlanError(
+                    f"{option}=: an epoch of this plan ends where what {name.verb if name else 'it'} gives does, and {option}= needs to know how many steps that is; say so, "
+                    f"batch(…, steps=…), or leave {option}= out"
+                )
 
     def share_now(self) -> RankShare:
         """The share of the rank as it is now; while a pass runs, as it was when that began."""
@@ -107,12 +124,14 @@ class ThisRank:
             raise PlanError(f"set_epoch({quoted(epoch)}): epochs are counted from 0, in whole numbers")
         progress = self.progress
         following = progress.epoch + progress.is_broken_off
-        if self.share.lowered.lanes and epoch != following:
+        lanes = self.share.lowered.lanes
+        if lanes and not lanes.has_ends and epoch != following:
             raise PlanError(
                 f"set_epoch({epoch}): this plan's lane stages go on from epoch to epoch, so where an epoch begins is known on the way only, and "
                 f"the next one is {following}; load a state to begin elsewhere"
             )
-        progress.set_epoch(epoch, steps=self.share_now().steps, keep_later=keep_later)
+        share = self.share_now()
+        progress.set_epoch(epoch, steps=share.steps_of(epoch) or share.steps, keep_later=keep_later)
 
     # What all ranks do alike
 
@@ -150,10 +169,32 @@ class ThisRank:
             self.stop()  # where lanes stand counts from here
         self.items.begin(share)
         progress.begin_pass()
+        self.begin_epoch()
         self.loaded_lanes = None  # of lanes that other ranks have, they are out of date from now on
         if self.ledger is not None:
             here = share.normal(self.here)
             self.ledger.begin(share.ledger_header(self.saved_plan), here.epoch, here.step)
+
+    def begin_epoch(self) -> None:
+        """An epoch of this pass begins. PlanError where the data says how it ends, and ranks do not know that."""
+        share, epoch = self.share, self.progress.epoch
+        if share.lowered.lanes.has_ends and share.world_size > 1:
+            if share.steps_of(epoch) is None:
+                raise PlanError(
+                    f"epoch {epoch:,} ends where the data does, which {share.world_size} ranks must know before it begins; say how many steps an epoch has, batch(…, steps=…)"
+                )
+            share.order_of(epoch).check_ranks(share.world_size)
+
+    def finish_pass(self) -> None:
+        """All steps of an epoch were taken."""
+        share, epoch = self.share, self.progress.epoch
+        self.progress.finish_pass()
+        if share.lowered.lanes.has_ends and share.steps_of(epoch) == 0:
+            warn(f"epoch {epoch:,} has no batch: {share.lowered.lanes.feeds[0].name} gave {self._rows_in_words(epoch)}")
+
+    def _rows_in_words(self, epoch: int) -> str:
+        order = self.share.order_of(epoch)
+        return f"{order.samples:,} rows, fewer than a batch of {order.batch_size:,}" if order.samples else "no row"
 
     def single_step(self, epoch: int, step: int) -> dict[str, Any]:
         """What is delivered of a step."""

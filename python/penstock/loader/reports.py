@@ -29,9 +29,11 @@ class LoaderNow:
     def __str__(self) -> str:
         options, share, here = self.options, self.share, self.share.normal(self.here)
         up_to = "up to " if share.lowered.order.rows_vary else ""
+        steps = share.steps_of(here.epoch)
+        count = "as many" if steps is None else f"{steps:,}"
         delivery = options.to if options.device is None else f"{options.to} on {options.device}"
         return (
-            f"Loader({self.dataset!r}, {self._rank}: {share.steps:,} steps of {up_to}{share.batch_size:,} rows an epoch, "
+            f"Loader({self.dataset!r}, {self._rank}: {count} steps of {up_to}{share.batch_size:,} rows {'as the data gives in ' if steps is None else ''}an epoch, "
             f"to {delivery}; next is epoch {here.epoch}, step {here.step})"
         )
 

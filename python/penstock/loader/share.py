@@ -22,7 +22,9 @@ from penstock.observe.ledger.format import LedgerHeader
 from penstock.observe.ledger.writer import StepRows as LedgerRows
 from penstock.observe.quarantine import BadSample
 from penstock.order.epoch_contents import EpochContents, contents_of, padding
+from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Position
+from penstock.order.steps.natural import NaturalBatches
 from penstock.order.steps.token_batches import TokenBatches
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.nodes import BatchTokens, Mix, Shard
@@ -31,7 +33,7 @@ from penstock.plan.saved import SavedPlan
 from penstock.plan.skipping import check_equal_parts, skipping
 from penstock.plan.tree import find, flow, lane_stage, leaves
 from penstock.resolve.cut import cut
-from penstock.resolve.ordering import RankSettings, order_of
+from penstock.resolve.ordering import RankSettings, has_natural_ends, order_of
 from penstock.resolve.resolved import resolve
 from penstock.runtime.free_memory import default_memory
 from penstock.runtime.stage import Delivered
@@ -59,6 +61,16 @@ class RankShare:
     def steps(self) -> int:
         """Steps in an epoch."""
         return self.lowered.order.steps_per_epoch
+
+    def order_of(self, epoch: int) -> BatchOrder:
+        """The order of an epoch, as far as it is known where the data says how it ends."""
+        lowered = self.lowered
+        return lowered.lanes.order_of(epoch) if lowered.lanes.has_ends else lowered.order
+
+    def steps_of(self, epoch: int) -> int | None:
+        """Steps in an epoch; None where the data says how many, and that is not known yet."""
+        order = self.order_of(epoch)
+        return None if isinstance(order, NaturalBatches) and not order.is_known else order.steps_per_epoch
 
     @property
     def batch_size(self) -> int:
@@ -119,14 +131,14 @@ class RankShare:
 
     def is_real(self, epoch: int, step: int) -> npt.NDArray[np.bool_]:
         """Which of this rank's rows at a step do not only fill it up."""
-        order = self.lowered.order
+        order = self.order_of(epoch)
         if isinstance(order, TokenBatches):
             return np.ones(len(order.ids(epoch, step, 1, *self.place)), dtype=bool)
         return order.valid(step, *self.place)
 
     def real_rows(self, epoch: int, step: int) -> int:
         """Rows of a step on all ranks, without those that only fill it up."""
-        order = self.lowered.order
+        order = self.order_of(epoch)
         return len(order.ids(epoch, step, 1, 0, 1)) if isinstance(order, TokenBatches) else order.real_rows(step)
 
     @cached_property
@@ -152,7 +164,7 @@ class RankShare:
 
     def rows_of(self, item: Delivered) -> LedgerRows:
         """What the ledger records of an item: its rows, and where they stand in the global batch."""
-        order, (rank, ranks) = self.lowered.order, self.place
+        order, (rank, ranks) = item.work.order or self.lowered.order, self.place
         if isinstance(order, TokenBatches):
             return self._in_places(item, order)
         ids, draws = item.planned
@@ -231,8 +243,8 @@ def share_of(
     if tolerance is not None and not tolerance.substitutes:
         if equal_parts:
             check_equal_parts(dataset.root)
-        steps = order_of(dataset.root, RankSettings(rank=rank, world_size=world_size)).order.steps_per_epoch
-        dataset = Dataset(skipping(dataset.root, steps))
+        order = order_of(dataset.root, RankSettings(rank=rank, world_size=world_size)).order
+        dataset = Dataset(skipping(dataset.root, None if has_natural_ends(order) else order.steps_per_epoch))
     fixed = frozenset(name for name in ("cpus", "memory") if getattr(options, name))
     memory_bytes = options.memory_bytes or default_memory(processes_here(world_size))
     cpus = min(options.cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus()))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from penstock.core.arguments import is_whole
 from penstock.core.errors import StateError
 from penstock.core.messages import quoted
 from penstock.core.warnings import warn
 from penstock.loader.rank import ThisRank
+from penstock.loader.share import RankShare
 from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.order.steps.cursor import Position
 from penstock.plan.changed_weights import ChangedWeights
@@ -31,6 +33,7 @@ def state_of(rank: ThisRank) -> dict[str, Any]:
         "epoch": here.epoch,
         "step": here.step,
         **({"lanes": places} if places else {}),
+        **_ends_entry(share, here),
         **share.weights.entries,
         **stream_entries(rank.dataset.root),
         **share.node,
@@ -53,13 +56,45 @@ def load_state(rank: ThisRank, state: Mapping[str, Any] | Sequence[Mapping[str, 
     if begins_lanes:
         state = {**state, "lanes": rank.share.places_at(position, rank.dataset)}
     places = rank.lanes_of(state["lanes"]) if rank.share.lowered.lanes else {}
+    _use_ends(rank.share, position, state)
     rank.use_weights(ChangedWeights.of_state(rank.dataset.root, state))
     rank.stop()
-    rank.progress.load(position, steps=rank.share.steps)
+    rank.progress.load(position, steps=rank.share.steps_of(position.epoch) or rank.share.steps)
     rank.share.lowered.lanes.begin(position, places)
     rank.loaded_lanes, rank.loaded_rows = state.get("lanes"), rank.share.lowered.order.batch_size
     if rank.ledger is not None:
         rank.ledger.load()
+
+
+def _ends_entry(share: RankShare, here: Position) -> dict[str, Any]:
+    """Where an epoch's equal parts are over: how many rows lanes give in it, as far as that is known and steps from here on follow from it."""
+    if not share.lowered.lanes.has_ends:
+        return {}
+    order = share.order_of(here.epoch)
+    if not here.step or here.step < order.even_steps:
+        return {}
+    ends = order.rows.lane_rows().tolist()
+    return {"ends": {str(lane): rows for lane, rows in enumerate(ends) if rows < LANE_ROWS}}
+
+
+def _use_ends(share: RankShare, position: Position, state: Mapping[str, Any]) -> None:
+    """The lanes of a state's epoch give as many rows as it says. StateError where others were counted here, or it was changed."""
+    if "ends" not in state or not share.lowered.lanes.has_ends:
+        return
+    saved, known = state["ends"], share.order_of(position.epoch).rows.lane_rows().copy()
+    if not isinstance(saved, dict) or not all(
+        str(lane).isdecimal() and int(lane) < len(known) and is_whole(rows) and 0 <= rows < LANE_ROWS
+        for lane, rows in saved.items()
+    ):
+        raise StateError(f"the state says {quoted(saved)} of where lanes end; it was changed")
+    for lane, rows in ((int(lane), int(rows)) for lane, rows in saved.items()):
+        if rows != known[lane] < LANE_ROWS:
+            raise StateError(
+                f"the state says that lane {lane} gives {rows:,} rows in epoch {position.epoch:,}, and here it gives {known[lane]:,}; the data, or what a function looks at, is another: "
+                f"go on with what was trained on, or start anew"
+            )
+        known[lane] = rows
+    share.lowered.lanes.know(position.epoch, known)
 
 
 def _position_of(state: Mapping[str, Any], rank: ThisRank) -> Position:
@@ -70,11 +105,15 @@ def _position_of(state: Mapping[str, Any], rank: ThisRank) -> Position:
         raise StateError(
             f"the state says epoch {quoted(state['epoch'])}, step {quoted(state['step'])}; it was changed"
         ) from None
-    steps, lowered = rank.share_now().steps, rank.share.lowered
+    share, lowered = rank.share_now(), rank.share.lowered
+    steps = share.steps_of(position.epoch)
+    steps = share.steps if steps is None else steps
     if not 0 <= position.epoch < 2**63 or not 0 <= position.step <= steps:
         raise StateError(
             f"the state says {quoted(position)}, but epochs have the steps 0 … {steps - 1}; it was changed"
         )
+    if lowered.lanes.has_ends:
+        return position
     if lowered.lanes and (position.epoch + 1) * steps * lowered.order.rows_per_lane >= LANE_ROWS:
         raise StateError(
             f"the state says epoch {position.epoch:,}, beyond the rows that a lane can count; it was changed"

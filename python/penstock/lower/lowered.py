@@ -140,8 +140,15 @@ class Lowered:
     ) -> Iterator[Work]:
         """All work from a position on; `one_by_one` makes every step alone. here: where the consumer is. For `epochs` see `works`.
 
-        What a step costs is not known where lane stages make its rows, so that the first one comes alone.
+        What a step costs is not known where lane stages make its rows, so that the first one comes alone. Where these say when an epoch ends, it is the work of one epoch.
         """
+        if self.lanes.has_ends:
+            return self.lanes.steps(
+                start,
+                (self.where.rank, self.where.world_size),
+                1 if one_by_one else self.steps_per_item,
+                (lambda: here().after(start, 0)) if here else None,
+            )
         return works(
             start,
             steps_per_epoch=self.order.steps_per_epoch,

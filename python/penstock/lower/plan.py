@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
-from penstock.core.columns.spec import Field
+from penstock.core.columns.spec import Field, Ids
 from penstock.core.errors import PlanError
 from penstock.deliver import Deliver
 from penstock.lower.cache_places import cache_places
 from penstock.lower.context import ITEM_BYTES, context_of
+from penstock.lower.known_ends import known_ends
 from penstock.lower.lanes import LANE_ROWS
 from penstock.lower.layouts import with_layouts
 from penstock.lower.lowered import Lowered, Stages, share_memory
@@ -16,11 +19,11 @@ from penstock.lower.on_device import OnDevice, in_words, last_transform
 from penstock.lower.reading import FAR_BYTES
 from penstock.lower.stages import delivering, stages_of
 from penstock.order.steps.batches import Last
-from penstock.plan.nodes import MapVerb, Node, Pad, TransformBatch
+from penstock.plan.nodes import LaneOutput, MapVerb, Node, Pad, TransformBatch
 from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import flow, leaves
 from penstock.resolve.cut import cut
-from penstock.resolve.ordering import RankSettings, order_of
+from penstock.resolve.ordering import RankSettings, has_natural_ends, order_of
 from penstock.runtime.slots import Slots
 from penstock.runtime.tuner import Tuner
 from penstock.source.protocol import AnySource, BlockSource, Paced
@@ -102,7 +105,7 @@ def _ready(lowered: Stages, deliver: Deliver, *, steps_per_item: int) -> Lowered
         steps_per_item=steps_per_item,
         item_bytes=rows * lowered.row_bytes,
         images=lowered.images,
-        lanes=LaneFeeds(lowered.feeds, order, context.lanes),
+        lanes=LaneFeeds(lowered.feeds, order, context.lanes, _counts_of(lowered)),
         slots=tuple(slots for each in every for slots in (each.context.slots, each.context.record_slots)),
         on_device=in_words(moved),
         columns=None if columns is None else {**columns, **valid},
@@ -118,6 +121,14 @@ def _ready(lowered: Stages, deliver: Deliver, *, steps_per_item: int) -> Lowered
         window_bytes=sum(each.window_bytes for each in every),
         batch_bytes=lowered.item_bytes(rows, None) + (0 if lowered.window_bytes else rows * lowered.read_row_bytes),
     )
+
+
+def _counts_of(lowered: Stages) -> Callable[[int], Ids] | None:
+    """How many rows the one lane stage gives, where epochs end with them and that is arithmetic."""
+    if not has_natural_ends(lowered.context.order):
+        return None
+    (output,), (feed,) = lowered.context.sources.origins, lowered.feeds
+    return known_ends(cast("LaneOutput", output).node, feed.order)
 
 
 def _needs_step_alone(node: Node) -> bool:

@@ -110,6 +110,7 @@ def _of_all(inputs: Sequence[RowOrder], times: int) -> Ids | None:
 
 def padding(order: BatchOrder, step: int, steps: int, rank: int, world_size: int) -> Ids | None:
     """1 for each of a rank's rows that is a sample, 0 for one that fills a batch, step after step; None where all are samples."""
-    if not (order.fills_lanes or order.equal_parts) or step + steps <= order.full_steps:
+    is_filled = order.last in (Last.PAD, Last.WRAP) or order.equal_parts
+    if not is_filled or step + steps <= order.full_steps:
         return None
     return np.concatenate([order.valid(one, rank, world_size) for one in range(step, step + steps)]).astype(np.int64)

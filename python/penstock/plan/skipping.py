@@ -9,8 +9,8 @@ from penstock.plan.nodes import Batch, Cache, Mix, Node, Pad, SkipBad, Transform
 from penstock.plan.tree import find, find_where, flow, inputs_of, with_inputs
 
 
-def skipping(root: Node, steps: int) -> Node:
-    """The same without bad rows, in epochs of so many steps: what may meet one is followed by a stage that leaves it out.
+def skipping(root: Node, steps: int | None) -> Node:
+    """The same without bad rows, in epochs of so many steps, or that end with the data (None): what may meet one is followed by a stage that leaves it out.
 
     Of the datasets of a mix they are left out before it, so that its weights are exact, unless something above the mix orders its rows anew.
     PlanError for a plan of which rows cannot be left out.
@@ -45,7 +45,7 @@ def check_equal_parts(root: Node) -> None:
         )
 
 
-def _below_batch(node: Node, steps: int) -> Node:
+def _below_batch(node: Node, steps: int | None) -> Node:
     """A plan whose bad rows are left out below the batch, which has so many steps; what may meet some above it goes below it with all that stands between."""
     if isinstance(node, Batch):
         return replace(node, input=_below_batch(node.input, steps), steps=node.steps or steps)
@@ -68,7 +68,7 @@ def _below_batch(node: Node, steps: int) -> Node:
     )
 
 
-def _of_steps(node: Node, steps: int) -> Node:
+def _of_steps(node: Node, steps: int | None) -> Node:
     """The same, in epochs of so many steps."""
     if isinstance(node, Batch):
         return replace(node, steps=node.steps or steps)

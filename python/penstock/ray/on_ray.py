@@ -118,7 +118,7 @@ class OnRay:
         if share.lowered.lanes and not self._is_local:
             self._leave("rows of this plan depend on what the rows before are, so that they are made in one process")
 
-    def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered:
+    def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered | None:
         """See `ItemSource`."""
         if not self._is_local:
             try:

@@ -4,9 +4,10 @@ The verb that makes batches decides what cuts the order into steps:
 
     batch(…), padded, bucketed     BatchOrder     cuts the rows that `Deal` deals to the lanes
     batch(…, steps=…)              BatchOrder     of a mix of one input, which continues where the epoch before ended
+    batch(…) of a lane stage       NaturalBatches each epoch ends where what the stage makes of its rows does
     batch_tokens(…)                TokenBatches   lanes have room for tokens, not for rows
     shard(…)                       BatchOrder     of this node's samples alone, with its part of the batch and keys of its own
-    below a lane stage             DemandOrder    one endless epoch, on the lanes of the order above
+    below a lane stage             DemandOrder    one endless epoch, on the lanes of the order above, or epoch by epoch below `NaturalBatches`
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from penstock.order.rows.mixed import Mixed, Stop
 from penstock.order.steps.batches import BatchOrder, Last
 from penstock.order.steps.bucketed import Bucketed
 from penstock.order.steps.demand import DemandOrder
+from penstock.order.steps.natural import NaturalBatches
 from penstock.order.steps.token_batches import TokenBatches
 from penstock.order.steps.token_cut import TokenBudget, default_token_lanes
 from penstock.order.steps.tokens import TokenRows
@@ -97,6 +99,8 @@ def _batches(resolved: Resolved, batch: Batch, where: RankSettings) -> BatchOrde
     steps = _steps_of_buckets(rows, batch) if isinstance(rows, Bucketed) else None
     if batch.steps is not None:
         rows = _in_steps(rows, batch.steps * batch.size)
+    elif isinstance(rows, LaneRows):
+        return NaturalBatches(rows=rows, last=_last(batch), equal_parts=where.equal_parts)
     return BatchOrder(rows=resolved.with_links(rows), last=_last(batch), steps=steps, equal_parts=where.equal_parts)
 
 
@@ -168,9 +172,12 @@ def _in_steps(order: RowOrder, rows: int) -> RowOrder:
 
 
 def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
-    """The order of a lane stage's input, on the lanes of the order above: one epoch without an end; `root` is cut."""
+    """The order of a lane stage's input, on the lanes of the order above: one epoch without an end, or epochs as they are where those above end with them; `root` is cut."""
     lanes, resolved = like.lanes, resolve(root)
     rows = Deal(resolved, lanes, like.batch_size).order
+    if has_natural_ends(like):
+        linked = resolved.with_links(rows)
+        return DemandOrder(rows=linked, steps=1, epochs=rows, has_ends=True)
     if not rows.lane_rows().min():
         raise PlanError(
             f"batch: {int(rows.lane_rows().sum()):,} rows are fewer than the {lanes} lanes that each need one; give batch(…, lanes=…) fewer lanes"
@@ -179,6 +186,11 @@ def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
     if rows.lane_rows().min() < LANE_ROWS:  # also a mix of so many rows, whatever is below it
         rows = _in_steps(rows, lanes * LANE_ROWS)
     return DemandOrder(rows=resolved.with_links(rows), steps=1, epochs=epochs)
+
+
+def has_natural_ends(order: BatchOrder) -> bool:
+    """Whether the data says where each epoch of an order ends, or of one below it."""
+    return isinstance(order, NaturalBatches) or (isinstance(order, DemandOrder) and order.has_ends)
 
 
 def _order_of_node(resolved: Resolved, batch: Batch, shard: Shard, where: RankSettings) -> Ordered:

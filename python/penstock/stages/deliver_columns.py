@@ -65,4 +65,5 @@ class DeliverColumns:
     def _valid(self, item: Item) -> Any:
         rank, world_size = self._where.rank, self._where.world_size
         steps = range(item.step, item.step + item.steps)
-        return np.concatenate([self._order.valid(step, rank, world_size) for step in steps])
+        order = item.work.order or self._order
+        return np.concatenate([order.valid(step, rank, world_size) for step in steps])

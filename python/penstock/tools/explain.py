@@ -11,6 +11,7 @@ from penstock.lower import lower
 from penstock.lower.lowered import Lowered
 from penstock.order.quality import quality_of
 from penstock.order.sharing import explain_ranks, explain_sharing
+from penstock.order.steps.natural import NaturalBatches
 from penstock.plan.explain import explain_plan, explain_spec
 from penstock.plan.nodes import Batch, Mix, Node
 from penstock.plan.rules import Change, optimize
@@ -88,6 +89,8 @@ def _explain_ranks(root: Node, lowered: Lowered, world_size: int | None) -> list
 def _explain_steps(lowered: Lowered, world_size: int) -> list[str]:
     """How many steps there are, what each holds, and where its rows come from."""
     order = lowered.order
+    if lowered.lanes.has_ends:
+        order = lowered.lanes.order_of(0)
     steps, *words = order.in_words(world_size)
     return [steps, *(explain_lanes(order, lowered.lanes.feeds) if lowered.lanes else words)]
 
@@ -98,12 +101,13 @@ def explain_figures(root: Node) -> dict[str, Any]:
     runs = optimize(root, changes=changes)
     lowered = lower(root, open_deliver("numpy", None), some_rank(root, None), is_described=True)
     order, shape = lowered.order, lowered.order.rows.shape
+    order = lowered.lanes.order_of(0) if lowered.lanes.has_ends else order
     return {
         "sources": [{"where": leaf.where, "format": leaf.format, "samples": leaf.samples} for leaf in leaves(root)],
         "plan": [node.verb for node in flow(root)],
         "runs": [node.verb for node in flow(runs)],
         "changed": [str(change) for change in changes],
-        "steps": order.steps_per_epoch,
+        "steps": None if isinstance(order, NaturalBatches) and not order.is_known else order.steps_per_epoch,
         "batch": order.batch_size,
         "lanes": order.lanes,
         "shuffled": shape.is_shuffled,

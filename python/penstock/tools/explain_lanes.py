@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock.core.columns.spec import Ids
 from penstock.order.steps.batches import BatchOrder
+from penstock.order.steps.natural import NaturalBatches
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.states import rows_given
 
@@ -19,10 +20,17 @@ def explain_lanes(order: BatchOrder, feeds: Sequence[LaneFeed]) -> list[str]:
     word = "shuffled" if is_shuffled else "in the order of the data"
     first = np.full(order.lanes, order.rows_per_lane, dtype=np.int64)
     return [
-        f"{word}, lane by lane: a step is known on the way there, and every epoch continues where the one before ended",
+        f"{word}, lane by lane: a step is known on the way there, and {_end(order, feeds)}",
         *(f"  before {feed.name}: {rows.words}" for feed in every if (rows := feed.order.epochs).shape.is_shuffled),
         *_first_batch(feeds, rows_given(order.rows, 0, first)),
     ]
+
+
+def _end(order: BatchOrder, feeds: Sequence[LaneFeed]) -> str:
+    """Where an epoch ends, and why."""
+    if not isinstance(order, NaturalBatches):
+        return "every epoch continues where the one before ended"
+    return f"an epoch ends where {feeds[0].name} has given all of its rows: equal parts while all lanes have some, then what is left, lane after lane"
 
 
 def _with_below(feeds: Sequence[LaneFeed]) -> Iterator[LaneFeed]:

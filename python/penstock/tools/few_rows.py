@@ -13,7 +13,7 @@ from penstock.core.columns.op_step import OpStep
 from penstock.core.columns.rows import join_columns
 from penstock.core.columns.spec import Columns, Ids
 from penstock.core.cpus import usable_cpus
-from penstock.core.errors import PlanError
+from penstock.core.errors import DataError, PlanError
 from penstock.core.messages import quoted
 from penstock.deliver.numpy import ToNumpy
 from penstock.lower import lower
@@ -145,6 +145,8 @@ class FewRows:
             yield cast("Delivered", item).columns
             if self._is_batched:
                 return
+        if lowered.lanes.has_ends:
+            raise DataError(f"{lowered.lanes.feeds[0].name} gives no row in epoch 0, so that there is nothing to look at")
 
     def _is_of_next_epoch(self, row: int, end: int) -> bool:
         """Whether a row comes of what the lane is fed with after so many rows: fed singly, that is where the lane then stands."""

@@ -142,6 +142,7 @@ class Maker:
         share = self._share
         assert share is not None  # or no stream would be wanted
         item = self._items.next_item(self._here, self._about_stall)
+        assert item is not None  # or the loader would have refused a child
         steps = range(item.step, item.step + item.steps + 1)
         places = [self._items.places(Position(item.epoch, step)) for step in steps] if share.lowered.lanes else []
         ids, draws = item.planned if self._with_ids else (None, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,12 +19,14 @@ class LaneRows(RowOrder):
     """See `protocol.RowOrder`. Row r of lane l has the id first_id + l · 2³⁶ + r.
 
     epoch_rows: rows of a lane in an epoch, if it ends: the next one continues from there.
+    ends: rows of each lane in an epoch that begins anew, `LANE_ROWS` where that is not known yet (see `order.steps.natural`); None for endless lanes.
     """
 
     first_id: int
     lanes: int
     rows_per_lane: int
     epoch_rows: int | None = None
+    ends: Ids | None = field(default=None, compare=False)
 
     @property
     def shape(self) -> Shape:
@@ -38,6 +40,8 @@ class LaneRows(RowOrder):
 
     def lane_rows(self) -> Ids:
         """How many rows each lane has."""
+        if self.ends is not None:
+            return self.ends
         return np.full(self.lanes, self.epoch_rows or LANE_ROWS, dtype=np.int64)
 
     def given(self, epoch: int, row: Ids) -> Ids:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.core.columns.spec import Ids
 from penstock.order.protocol import NEVER, RowOrder
@@ -42,13 +43,15 @@ class AskedRows(ABC):
 class AskedOfLanes(AskedRows):
     """Rows [first[i], first[i] + count[i]) of lane[i], one after the other.
 
-    later: the first row of each lane of the order that nothing has asked for yet, NEVER of lanes that nobody asks for here.
+    later: the first row of each lane of the order that nothing has asked for yet, NEVER of lanes that nobody asks for here. is_last: behind which of these
+    lanes no row comes in this epoch; None where lanes have no end.
     """
 
     lane: Ids
     first: Ids
     count: Ids
     later: Ids
+    is_last: npt.NDArray[np.bool_] | None = None
 
     @cached_property
     def edges(self) -> Ids:

@@ -32,6 +32,7 @@ class Work:
     """Neighbouring steps that are made together: steps [step, step + steps) of an epoch.
 
     asked: the rows, where they are no steps of the order: `step` is then no more than the work's own number, and `steps` is 1.
+    order: of the epoch, where epochs differ by what the data says (see `natural`); None for that of the plan.
     drawn: gets what ops draw, with the places of their rows in the step (None for all of them); None where nobody asks.
     watched: the first rows, and what gets the places of those among them that a transform works on, and what each op does to them; None where nobody asks.
     """
@@ -40,6 +41,7 @@ class Work:
     step: int
     steps: int
     asked: AskedRows | None = field(default=None, compare=False, repr=False)
+    order: BatchOrder | None = field(default=None, compare=False, repr=False)
     drawn: list[tuple[Ids | None, Mapping[str, Any]]] | None = field(default=None, compare=False, repr=False)
     watched: tuple[int, list[tuple[Ids, Mapping[str, Any]]]] | None = field(default=None, compare=False, repr=False)
 
@@ -60,29 +62,33 @@ class Cursor:
         self.share = order.share(rank, world_size)
         self.rows_per_step = -(-order.rows_per_step // world_size)
 
+    def order_of(self, work: Work) -> BatchOrder:
+        """The order whose steps it is."""
+        return work.order or self.order
+
     def ids(self, work: Work, threads: int = 1) -> Ids:
         """The ids of this rank's rows."""
         if work.asked is not None:
             return work.asked.ids(self.order.rows, work.epoch)
-        return self.order.ids(work.epoch, work.step, work.steps, *self._ranks, threads)
+        return self.order_of(work).ids(work.epoch, work.step, work.steps, *self._ranks, threads)
 
     def draws(self, work: Work, threads: int = 1) -> Ids | None:
         """The draws of the same rows; None where all are the epoch."""
         if work.asked is not None:
             return work.asked.draws(self.order.rows, work.epoch)
-        return self.order.draws(work.epoch, work.step, work.steps, *self._ranks, threads)
+        return self.order_of(work).draws(work.epoch, work.step, work.steps, *self._ranks, threads)
 
     def place(self, work: Work, index: Ids) -> tuple[Ids, Ids]:
         """The lanes of some of the rows, by their places among `ids`, and which rows of these lanes they are."""
         if work.asked is not None:
             return work.asked.place(index)
-        return self.order.place(work.step, work.steps, *self._ranks, index)
+        return self.order_of(work).place(work.step, work.steps, *self._ranks, index)
 
     def next_rows(self, work: Work, *, after: bool = False) -> Ids:
         """The first row of each lane that this work or later work takes; `after`: that later work takes. NEVER of lanes of other ranks."""
         if work.asked is not None:
             return work.asked.next_rows(after=after)
-        return self.order.next_rows(work.step + work.steps * after, *self._ranks)
+        return self.order_of(work).next_rows(work.step + work.steps * after, *self._ranks)
 
     def is_open_after(self, work: Work, lane: Ids, end: Ids) -> npt.NDArray[np.bool_]:
         """Whether later work may take rows of blocks, by where these are done: the lane, -1 for all, and its first row that needs them no more."""

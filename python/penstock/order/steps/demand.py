@@ -7,7 +7,7 @@ from functools import cached_property
 
 from penstock.core.columns.spec import Ids
 from penstock.order.protocol import RowOrder
-from penstock.order.rows.lane_rows import LANE_ROWS
+from penstock.order.rows.lane_rows import LANE_ROWS, LaneRows
 from penstock.order.steps.batches import BatchOrder
 
 
@@ -15,13 +15,16 @@ from penstock.order.steps.batches import BatchOrder
 class DemandOrder(BatchOrder):
     """See `batches.BatchOrder`: one endless epoch, of which batches say only how many lanes there are, and which of them a rank has.
 
-    epochs: the same rows in epochs as the data has them, if they have an end.
+    epochs: the same rows in epochs as the data has them, if they have an end. has_ends: each epoch is one by itself, which ends where these rows do.
     """
 
     epochs: RowOrder
+    has_ends: bool = False
 
     @cached_property
     def epoch_rows(self) -> Ids | None:
         """How many rows of each lane an epoch has; None if it has no end."""
         rows = self.epochs.lane_rows()
+        if self.has_ends:
+            return None if isinstance(self.epochs, LaneRows) else rows
         return rows if rows.min() < LANE_ROWS else None

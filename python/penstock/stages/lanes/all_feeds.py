@@ -2,41 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from penstock.core.columns.spec import Ids
+from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.order.steps.batches import BatchOrder
-from penstock.order.steps.cursor import Position
+from penstock.order.steps.cursor import Position, Work
+from penstock.order.steps.natural import NaturalBatches
 from penstock.stages.lanes.feed import LaneFeed
+from penstock.stages.lanes.natural_steps import NaturalSteps
 from penstock.stages.lanes.states import LanePlace, Place, rows_given
 
 
 class LaneFeeds:
-    """The topmost lane stages of a plan, each of which knows those below. mine: the lanes of which this rank has rows."""
+    """The topmost lane stages of a plan, each of which knows those below. mine: the lanes of which this rank has rows.
 
-    def __init__(self, feeds: Sequence[LaneFeed], order: BatchOrder, mine: Sequence[int]) -> None:
-        self.feeds, self._order, self.mine = tuple(feeds), order, list(mine)
+    counts: by epoch, how many rows each lane gives in it, where that is arithmetic and epochs end with them.
+    """
+
+    def __init__(
+        self,
+        feeds: Sequence[LaneFeed],
+        order: BatchOrder,
+        mine: Sequence[int],
+        counts: Callable[[int], Ids] | None = None,
+    ) -> None:
+        self.feeds, self._order, self.mine, self._counts = tuple(feeds), order, list(mine), counts
         self._begun = Position()
+        #: By epoch, how many rows each lane gives in it, `LANE_ROWS` where that is not known: where epochs begin anew.
+        self.ends = dict[int, Ids]()
+        if self.has_ends and (ends := self._known(0)) is not None:
+            self.feeds[0].know(ends)
 
     def __bool__(self) -> bool:
         return bool(self.feeds)
 
     def begin(self, position: Position, places: Mapping[int, list[Place]]) -> None:
         """Begins at a step, from a place for each stage in every lane; from the first row on where there is none."""
-        self._begun, rows = position, self._rows(position)
+        ends = None
+        if self.has_ends:
+            self._keep_found()
+            ends, self._begun = self._known(position.epoch), Position(-1)  # nothing runs of any epoch
+            places = places if position.step else {}
+        rows, self._begun = self._rows(position), position
         for number, feed in enumerate(self.feeds):
             mine = {lane: LanePlace.of(stages[number]) for lane, stages in places.items() if number < len(stages)}
-            feed.begin(mine, rows[feed.first_id])
+            feed.begin(mine, rows[feed.first_id], epoch=position.epoch if self.has_ends else 0, ends=ends)
 
     def move(self, position: Position) -> None:
-        """Moves every stage to another step; call while nothing runs. The rest of an epoch that was broken off comes in the next one."""
+        """Moves every stage to another step; call while nothing runs. The rest of an epoch that was broken off comes in the next one, unless epochs begin anew."""
         if self.feeds and position != self._begun:
-            self.begin(position, self.places(self._begun))
+            self.begin(position, {} if self.has_ends else self.places(self._begun))
+
+    # Ends
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether each epoch ends where the rows of the one stage do, and the next one begins anew."""
+        return isinstance(self._order, NaturalBatches)
+
+    def order_of(self, epoch: int) -> NaturalBatches:
+        """The order of an epoch that ends, as far as it is known."""
+        assert isinstance(self._order, NaturalBatches)
+        ends = self.feeds[0].ends if epoch == self._begun.epoch else self._known(epoch)
+        return self._order if ends is None else self._order.of(ends)
+
+    def _known(self, epoch: int) -> Ids | None:
+        """How many rows each lane is known to give in an epoch before it runs."""
+        if epoch not in self.ends and self._counts is not None:
+            self.ends[epoch] = self._counts(epoch)
+        return self.ends.get(epoch)
+
+    def know(self, epoch: int, ends: Ids) -> None:
+        """Lanes give so many rows in an epoch, `LANE_ROWS` where that is not known."""
+        self.ends[epoch] = ends
+        if epoch == self._begun.epoch:
+            self.feeds[0].know(ends)
+
+    def _keep_found(self) -> None:
+        """What was found out of the epoch that ran stays known: where it goes on, steps are counted by it."""
+        epoch, found = self._begun.epoch, self.feeds[0].ends
+        if (found < LANE_ROWS).any():
+            self.ends[epoch] = np.minimum(found, self.ends.get(epoch, found))
+
+    def steps(
+        self, start: Position, ranks: tuple[int, int], steps_per_work: int, taken: Callable[[], int] | None
+    ) -> Iterator[Work]:
+        """The steps of an epoch from one on, to its end."""
+        return NaturalSteps(self.feeds[0], self.order_of, ranks, self.mine).works(start, steps_per_work, taken)
+
+    # Where lanes stand
 
     def places(self, position: Position) -> dict[int, list[Place]]:
         """How to continue at a step that was begun, or that follows the last one that was."""
+        if self.has_ends and position.epoch != self._begun.epoch:
+            return {lane: [feed.first_place().saved() for feed in self.feeds] for lane in self.mine}
         rows = self._rows(position) if self.feeds else {}
         return {
             lane: [feed.place(lane, int(rows[feed.first_id][lane])).saved() for feed in self.feeds]
@@ -45,7 +107,7 @@ class LaneFeeds:
 
     def forget_before(self, position: Position) -> None:
         """Nobody asks any more how to continue at a step before this one."""
-        if not self.feeds:
+        if not self.feeds or (self.has_ends and position.epoch != self._begun.epoch):
             return
         rows = self._rows(position)
         for feed in self.feeds:
@@ -58,5 +120,7 @@ class LaneFeeds:
 
     def _rows(self, position: Position) -> dict[int, Ids]:
         """The next row of each stage's output in every lane."""
+        if self.has_ends:
+            return {self.feeds[0].first_id: self.order_of(position.epoch).rows_before(position.step)}
         row = np.full(self._order.lanes, position.step * self._order.rows_per_lane, dtype=np.int64)
         return rows_given(self._order.rows, position.epoch, row)

@@ -27,6 +27,7 @@ class Asking:
     lanes: what is known of them. mine: the lanes of which this rank has rows. ended: those of them in which nothing comes any more. group: how many rows
     of each lane the stage takes together, None where each is for itself. issued: the first row of each lane that nobody has asked for yet; taken: how many
     rows of each lane's output were. together: how many rows to ask for at once: as soon as so many are wanted, and at most. again: what is asked for first.
+    ends: how many rows each lane's input has, `LANE_ROWS` where that is not known; None for lanes without an end.
 
     `coming`: what was asked for and did not come yet, in order.
     """
@@ -42,9 +43,13 @@ class Asking:
         taken: Ids,
         together: tuple[int, int],
         again: Iterable[RowsOfLanes] = (),
+        ends: Ids | None = None,
     ) -> None:
         self.lanes, self.issued, self.taken, self._again = lanes, issued, taken, deque(again)
-        self._of_rank, self._mine, self._group = mine, np.setdiff1d(mine, np.array(ended, dtype=np.int64)), group
+        self._of_rank, self._group, self._ends = mine, group, ends
+        #: Lanes of which nothing more is asked for.
+        self._done = np.array(ended, dtype=np.int64)
+        self._mine = np.setdiff1d(mine, self._done)
         self._begun, self.wanted, self._rows_coming, self._ahead = taken, taken, np.zeros_like(taken), 0
         self.coming: deque[AskedOfLanes] = deque()
         self._rows_at_once, self._most = together
@@ -54,6 +59,11 @@ class Asking:
     def want(self, wanted: Ids) -> None:
         """So many rows of each lane's output are awaited."""
         self.wanted = wanted
+        self.look()
+
+    def turn_to(self, of_rank: Ids, first: Ids) -> None:
+        """From here on this rank has rows of these lanes, and asks for those of the first of them only."""
+        self._of_rank, self._mine = of_rank, np.setdiff1d(first, self._done)
         self.look()
 
     def wait(self) -> None:
@@ -97,22 +107,52 @@ class Asking:
         """How many rows come out for each that is fed, as far as is known; while nothing is, as many as go in."""
         return (self.lanes.total_made + 1) / (self.lanes.total_fed + 1)
 
-    def next_rows(self) -> AskedOfLanes:
-        """The rows that are to be read next, as one item."""
+    def next_rows(self) -> AskedOfLanes | None:
+        """The rows that are to be read next, as one item; None where nothing is to be asked for any more, until somebody wants more."""
+        if not self._again and not len(self._mine):
+            self._gate.open_for(self._items)
+            return None
         if self._again:
             lane, first, count = self._again.popleft()
         else:
             chosen, rows = self._chosen()
+            if self._ends is not None:
+                rows = np.minimum(rows, self._ends[chosen] - self.issued[chosen])
             self._grow(int(rows.sum()))
             lane, first, count = self._in_groups(chosen, self.issued[chosen], rows)
+        return self._issued(lane, first, count)
+
+    def _issued(self, lane: Ids, first: Ids, count: Ids) -> AskedOfLanes:
         np.add.at(self.issued, lane, count)
         np.add.at(self._rows_coming, lane, count)
         later = np.full_like(self.issued, NEVER)
         later[self._of_rank] = self.issued[self._of_rank]
-        self.coming.append(AskedOfLanes(lane=lane, first=first, count=count, later=later))
+        is_last = None if self._ends is None else first + count == self._ends[lane]
+        if is_last is not None and is_last.any():
+            self._done = np.union1d(self._done, lane[is_last])
+            self._mine = np.setdiff1d(self._mine, self._done)
+        self.coming.append(AskedOfLanes(lane=lane, first=first, count=count, later=later, is_last=is_last))
         self._items += 1
         self.look()
         return self.coming[-1]
+
+    def cut(self, ends: Ids) -> AskedOfLanes:
+        """What was asked for last, of lanes whose input turned out to have no more rows than these."""
+        asked = self.coming[-1]
+        if not (asked.first + asked.count >= ends[asked.lane]).any():
+            return asked
+        self.coming.pop()
+        self._items -= 1
+        np.subtract.at(self.issued, asked.lane, asked.count)
+        np.subtract.at(self._rows_coming, asked.lane, asked.count)
+        self._ends = ends
+        # A lane without a row behind what was asked for before has one more group, of none: the stage gives what it holds back.
+        first = np.minimum(asked.first, ends[asked.lane])
+        count = np.minimum(asked.count, ends[asked.lane] - first)
+        _, begins = np.unique(asked.lane, return_index=True)
+        keeps = count > 0
+        keeps[begins] = True
+        return self._issued(asked.lane[keeps], first[keeps], count[keeps])
 
     def _grow(self, rows: int) -> None:
         """Allows larger items where those that are as large as may be come too fast: each costs more to hand on than to make."""
@@ -147,7 +187,11 @@ class Asking:
         if self._group is None:
             return lane, first, rows
         group = self._group[lane]
-        number = rows // group
+        number = np.maximum(-(-rows // group), 1)  # the last one of an epoch may be smaller
         at = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
         size = np.repeat(group, number)
-        return np.repeat(lane, number), np.repeat(first, number) + at * size, size
+        return (
+            np.repeat(lane, number),
+            np.repeat(first, number) + at * size,
+            np.minimum(size, np.repeat(rows, number) - at * size),
+        )

@@ -27,14 +27,16 @@ import numpy as np
 from penstock.batch.merge import Allocate
 from penstock.core.cancel import StoppedError
 from penstock.core.columns.spec import Columns, Ids, Spec
-from penstock.core.errors import PlanError, ProcessError, StorageError
+from penstock.core.errors import DataError, PlanError, ProcessError, StorageError
 from penstock.order.rows.lane_rows import LaneRows
+from penstock.order.steps.asked import AskedOfLanes
 from penstock.order.steps.cursor import Work
 from penstock.order.steps.demand import DemandOrder
 from penstock.runtime.run import Run
 from penstock.runtime.stage import LaneItem, Stage
 from penstock.stages.lanes.asking import Asking
 from penstock.stages.lanes.feeder import Feeder, asked_of
+from penstock.stages.lanes.lane_ends import LaneEnds
 from penstock.stages.lanes.made_rows import MadeRows
 from penstock.stages.lanes.smaller_pieces import Again, is_single, smaller
 from penstock.stages.lanes.stages import LaneStage
@@ -54,6 +56,8 @@ class LaneFeed:
     Where a piece fails, all before it is kept, and its rows are made again in smaller pieces, until a single group fails: then its lane ends there, and whoever
     awaits a row behind that gets the error. So how many steps come before an error does not depend on which rows were read together. If
     none fails that way, whoever awaits rows gets the error at once.
+
+    Where `order` has ends, a run is of one epoch, and `ensure` waits until rows came or it is known that none will.
     """
 
     def __init__(
@@ -102,7 +106,7 @@ class LaneFeed:
         """How many rows of each lane the stage takes together: no more than an epoch of the lane has; None where each row is for itself."""
         if self._stage.rows is None:
             return None
-        epoch = self.epoch_rows
+        epoch = None if self.order.has_ends else self.epoch_rows  # where lanes end, their last group may be smaller
         most = np.full(self.order.lanes, self._stage.rows, dtype=np.int64)
         return most if epoch is None else np.minimum(most, epoch)
 
@@ -117,24 +121,69 @@ class LaneFeed:
 
     # Where it stands
 
-    def begin(self, places: Mapping[int, LanePlace], row: Ids | None = None) -> None:
-        """Begins at a place in every lane, the first one where none is given, with the rows numbered `row` of its output; stops what ran."""
+    def begin(
+        self, places: Mapping[int, LanePlace], row: Ids | None = None, *, epoch: int = 0, ends: Ids | None = None
+    ) -> None:
+        """Begins at a place in every lane, the first one where none is given, with the rows numbered `row` of its output; stops what ran.
+
+        epoch, ends: where lanes end, which epoch it is, and how many rows they are known to give in it (`LANE_ROWS` where that is not known).
+        """
         self.close()
         lanes, groups = self.order.lanes, self.groups
         given = [places.get(lane) or _first_place(lane, groups, self._stage.rows) for lane in range(lanes)]
         issued = np.array([place.row for place in given], dtype=np.int64)
         taken = np.zeros(lanes, dtype=np.int64) if row is None else row.astype(np.int64)
+        if self.order.has_ends:  # a lane that nobody had yet begins with its first row
+            taken[[lane for lane in range(lanes) if lane not in places]] = 0
+        known = self.order.epoch_rows if self.order.has_ends else None
+        self._ends = LaneEnds(
+            self._stage.name, epoch, np.zeros(lanes, dtype=bool) if known is None else issued >= known, ends
+        )
         self._lanes = LaneProgress(taken, given)
         if groups is not None:
             most = cast("int", self._stage.rows)
             groups = np.array([checked_group(place.state, most) for place in given], dtype=np.int64)
         self._groups = groups
-        self._asking = Asking(self._lanes, self._mine, groups, issued=issued, taken=taken, together=self._together)
         below = rows_given(self.order.rows, 0, issued)
         for number, feed in enumerate(self.below):
             inner = {lane: place.below[number] for lane, place in places.items() if number < len(place.below)}
-            feed.begin(inner, below[feed.first_id])
+            feed.begin(inner, below[feed.first_id], epoch=epoch)
+        self._of_rank = self._mine
+        self._asking = Asking(
+            self._lanes,
+            self._mine,
+            groups,
+            ended=np.flatnonzero(self._ends.has_ended).tolist(),
+            issued=issued,
+            taken=taken,
+            together=self._together,
+            ends=self._input_ends,
+        )
+        if self._ends.has_ended.any():
+            self._ends.note(np.flatnonzero(self._ends.has_ended), taken)
         self._is_closed = False
+
+    @property
+    def _input_ends(self) -> Ids | None:
+        """How many rows each lane of its input has, as far as is known; None where lanes have no end."""
+        if not self.order.has_ends:
+            return None
+        known = self.order.epoch_rows
+        return self.below[0].ends_found if known is None else known
+
+    @property
+    def ends_found(self) -> Ids:
+        """How many rows each lane gave in this epoch, `LANE_ROWS` for those that have not ended."""
+        return self._ends.found(self._lanes.made)
+
+    @property
+    def ends(self) -> Ids:
+        """How many rows each lane gives in this epoch, `LANE_ROWS` where that is not known."""
+        return self._ends.known
+
+    def know(self, ends: Ids) -> None:
+        """Lanes give so many rows in this epoch."""
+        self._ends.know(ends)
 
     def feed_singly(self) -> None:
         """From the first row on, as few rows together as may be, so that each place is that of a single row; slow."""
@@ -152,6 +201,10 @@ class LaneFeed:
             given = rows_given(self.order.rows, 0, np.full(self.order.lanes, here.row, dtype=np.int64))
             return here._replace(below=tuple(feed.place(lane, int(given[feed.first_id][lane])) for feed in self.below))
 
+    def first_place(self) -> LanePlace:
+        """Where each lane begins an epoch, if epochs begin anew."""
+        return LanePlace(0, 0, None, tuple(feed.first_place() for feed in self.below))
+
     def forget_before(self, row: Ids) -> None:
         """Nobody asks any more for the places of output rows before these, one a lane."""
         with self._lock:
@@ -161,6 +214,45 @@ class LaneFeed:
                 given = rows_given(self.order.rows, 0, self._lanes.oldest)
                 for feed in self.below:
                     feed.forget_before(given[feed.first_id])
+
+    # Ends
+
+    def ensure(self, wanted: Ids) -> None:
+        """Waits until each lane has given so many rows, has ended, or cannot go on: `take` raises why, when it comes to that row."""
+        with self._lock:
+            self._asking.want(np.maximum(wanted, self._asking.taken))
+        try:
+            while (lacking := np.flatnonzero((self._lanes.made < wanted) & ~self._ends.has_ended)).size:
+                if any(one in self._failed for one in lacking.tolist()):
+                    return
+                self._feed_next()
+        except BaseException as error:
+            self._broken.append(error)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether `ensure` met an error that is not of a lane."""
+        return bool(self._broken)
+
+    def has_failed(self, lane: int) -> bool:
+        """Whether a lane cannot go on."""
+        return lane in self._failed
+
+    @property
+    def made(self) -> Ids:
+        """How many rows each lane has given."""
+        return self._lanes.made
+
+    def turn_to(self, lanes: Ids, first: Ids, row: Ids | None = None) -> None:
+        """Asks for rows of the first of these lanes only, and after them of all of these. row: from which row on each lane is wanted, where that is later than what is made."""
+        with self._lock:
+            new = np.setdiff1d(lanes, self._of_rank)
+            if row is not None:
+                self._lanes.leave_out(new, row)
+            self._of_rank = np.union1d(self._of_rank, lanes)
+            self._asking.turn_to(self._of_rank, first)
+            for feed in self.below:
+                feed.turn_to(self._of_rank, self._of_rank)
 
     # Rows
 
@@ -172,10 +264,15 @@ class LaneFeed:
         with self._lock:
             self._asking.want(wanted)
         try:
+            for error in self._broken[:1]:
+                self._broken.clear()
+                raise error
             while (lacking := np.flatnonzero(self._lanes.made < wanted)).size:
                 for one in lacking.tolist():
                     if one in self._failed:
                         raise self._failed.pop(one)
+                for one in lacking[self._ends.has_ended[lacking]].tolist():
+                    raise self._lacks(one)
                 self._feed_next()
         except BaseException:
             self._is_closed = True  # it cannot continue, and whoever asks next is not to wait
@@ -186,6 +283,12 @@ class LaneFeed:
             self._asking.look()
         self._made.forget_before(wanted)
         return columns
+
+    def _lacks(self, lane: int) -> DataError:
+        """A lane ended before a row that it was said to give."""
+        return DataError(
+            f"{self._stage.name}: lane {lane} ended after {self._lanes.made[lane]:,} rows; report this to the maintainers"
+        )
 
     def _feed_next(self) -> None:
         """Takes note of what comes of the next item of what is below."""
@@ -208,17 +311,31 @@ class LaneFeed:
             return
         with self._lock:
             self._asking.note()
-        self._lanes.check_luck(self._stage.name, self.order.epoch_rows)
+        if not self.order.has_ends:
+            self._lanes.check_luck(self._stage.name, self.order.epoch_rows)
         if self._again is not None and self._asking.came == len(self._again.pieces):
             raise self._again.error
 
     def _works(self, asking: Asking) -> Iterator[Work]:
         """What the run below works on; its first stage waits here until somebody wants rows. asking: of this run, since a restart makes another one."""
         for number in count():
-            asking.wait()
-            with self._lock:
-                asked = asking.next_rows()
-            yield Work(0, number, 1, asked)
+            asked = None
+            while asked is None:
+                asking.wait()
+                with self._lock:
+                    asked = asking.next_rows()
+            if self.order.has_ends and self.below:
+                asked = self._as_it_came(asking, asked)
+            yield Work(self._ends.epoch, number, 1, asked)
+
+    def _as_it_came(self, asking: Asking, asked: AskedOfLanes) -> AskedOfLanes:
+        """What was asked for, as far as the stage below has given it: some lanes may have ended there."""
+        (below,) = self.below
+        wanted = np.zeros(self.order.lanes, dtype=np.int64)
+        np.maximum.at(wanted, asked.lane, asked.first + asked.count)
+        below.ensure(wanted)
+        with self._lock:
+            return asking.cut(below.ends_found)
 
     def _keep(self, item: LaneItem) -> None:
         """What came is there to be taken, and lanes are so much further."""
@@ -227,6 +344,8 @@ class LaneFeed:
         first, left_out = self._lanes.made, self._lanes.left_out
         begin, given = self._lanes.feed(asked.lane, asked.count, made.used, made.counts, item.states, made.states)
         self._made.keep(made, first, self._lanes.made, begin + np.minimum(left_out, given))
+        if asked.is_last is not None:
+            self._ends.note(asked.lane[asked.is_last], self._lanes.made)
 
     # After an error
 
@@ -253,6 +372,7 @@ class LaneFeed:
         """Makes again what follows these rows of its output, one a lane, which may have been taken; the places of those before stay known."""
         self.close()
         with self._lock:
+            self._ends.go_back(row, self._lanes.made)
             self._lanes.go_back(row)
             self._is_closed = False
         self._restart(row, row)
@@ -266,13 +386,14 @@ class LaneFeed:
             self.run = None
             self._asking = Asking(
                 self._lanes,
-                self._mine,
+                self._of_rank,
                 self._groups,
-                ended=[*self._failed],
+                ended=[*self._failed, *np.flatnonzero(self._ends.has_ended).tolist()],
                 issued=self._lanes.fed.copy(),
                 taken=taken,
                 together=self._together,
                 again=() if self._again is None else self._again.pieces,
+                ends=self._input_ends,
             )
             self._asking.want(wanted)
         below = rows_given(self.order.rows, 0, self._lanes.fed)
@@ -291,6 +412,7 @@ class LaneFeed:
         if run is not None:
             run.close()
         self._failed, self._again = dict[int, BaseException](), cast("Again | None", None)
+        self._broken = list[BaseException]()  # what `ensure` met
         self._made.clear()
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from penstock.batch.merge import gather_columns
 from penstock.core import kernels
 from penstock.core.columns.rows import new_rows
-from penstock.core.columns.spec import Columns, Ids
+from penstock.core.columns.spec import Columns, Ids, Spec
 from penstock.order.keys import STAGE_KEY
 from penstock.order.steps.asked import AskedOfLanes
-from penstock.runtime.stage import Columned, ItemPart, LaneItem
+from penstock.runtime.stage import Columned, ItemPart, LaneItem, LaneResult
 from penstock.stages.lanes.stages import FedRows, LaneStage
 from penstock.stages.read.parse import NamedRows
 
@@ -27,6 +27,7 @@ class _Left:
     """Rows of a lane that are fed again, before its next ones: `rows` of the columns, ids and keys."""
 
     columns: Columns
+    spec: Spec
     rows: Ids
     ids: Ids
     keys: Ids
@@ -50,11 +51,11 @@ class Feeder:
         asked = asked_of(item)
         fed = self._fed(item, asked)
         with NamedRows(self._place, fed.ids):
-            made = self._stage.feed(fed)
+            made = self._stage.feed(fed) if len(fed.ids) else _nothing(fed)
         for number in np.flatnonzero(made.used < fed.counts).tolist():
             first, end = fed.edges[number : number + 2].tolist()
             rows = np.arange(first + int(made.used[number]), end)
-            self._left[int(asked.lane[number])] = _Left(fed.columns, rows, fed.ids, fed.keys)
+            self._left[int(asked.lane[number])] = _Left(fed.columns, fed.spec, rows, fed.ids, fed.keys)
         for lane, state in zip(asked.lane.tolist(), made.states, strict=True):
             self._states[lane] = state
         return item.to(LaneItem, made=made, states=fed.states)
@@ -62,27 +63,36 @@ class Feeder:
     def _fed(self, item: Columned, asked: AskedOfLanes) -> FedRows:
         """An item's rows by lane, each after what is left of those before it."""
         part = item.parts[0] if item.parts else _NO_ROWS
-        lanes = asked.lane.tolist()
+        lanes, spec = asked.lane.tolist(), part.spec
         columns, counts, ids, keys = part.columns, asked.count, item.ids_of(part), item.keys_of(part)
         left = [self._left.pop(lane, None) for lane in lanes] if self._left else []
         if some := [one for one in left if one is not None]:
             counts = counts + np.array([0 if one is None else len(one.rows) for one in left])
             which, row = _joined(left, np.split(np.arange(len(keys)), asked.edges[1:-1]))
+            if not item.parts:  # lanes end, and nothing is fed but what was left
+                columns, spec = some[0].columns, some[0].spec
             tables = [columns, *(one.columns for one in some)]
-            columns = gather_columns(tables, which, row, part.spec, new_rows, threads=self._threads)
+            columns = gather_columns(tables, which, row, spec, new_rows, threads=self._threads)
             first = np.cumsum([0, len(keys), *(len(one.keys) for one in some)])
             ids = np.concatenate([ids, *(one.ids for one in some)])[first[which] + row]
             keys = np.concatenate([keys, *(one.keys for one in some)])[first[which] + row]
         return FedRows(
             columns=columns,
-            spec=part.spec,
+            spec=spec,
             counts=counts,
             ids=ids,
             keys=keys,
-            key=self._key,
+            key=kernels.mix([self._key, item.epoch]) if item.epoch else self._key,
             states=[self._states[lane] for lane in lanes],
             at=part.at,
+            is_last=asked.is_last,
         )
+
+
+def _nothing(fed: FedRows) -> LaneResult:
+    """What comes of no row at all; no function is called for it."""
+    none, nothing = np.zeros(len(fed.counts), dtype=np.int64), np.empty(0, dtype=np.int64)
+    return LaneResult(columns={}, spec={}, rows=nothing, counts=none, used=fed.counts, states=fed.states)
 
 
 def _joined(left: Sequence[_Left | None], new: Sequence[Ids]) -> tuple[Ids, Ids]:

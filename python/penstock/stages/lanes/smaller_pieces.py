@@ -28,7 +28,7 @@ class Again:
 def is_single(asked: AskedOfLanes, group: Ids | None) -> bool:
     """Whether a piece is one group, which cannot be smaller."""
     lane = int(asked.lane[0])
-    return len(asked.lane) == 1 and int(asked.count[0]) == (1 if group is None else int(group[lane]))
+    return len(asked.lane) == 1 and int(asked.count[0]) <= (1 if group is None else int(group[lane]))
 
 
 def smaller(asked: AskedOfLanes, fed: Ids, group: Ids | None) -> Iterator[RowsOfLanes]:
@@ -36,7 +36,7 @@ def smaller(asked: AskedOfLanes, fed: Ids, group: Ids | None) -> Iterator[RowsOf
     end, size = np.zeros_like(fed), np.ones_like(fed) if group is None else group
     np.maximum.at(end, asked.lane, asked.first + asked.count)
     lanes = np.unique(asked.lane)
-    number = (end - fed)[lanes] // size[lanes]
+    number = -(-(end - fed)[lanes] // size[lanes])  # the last group of an epoch may be smaller
     lane = np.repeat(lanes, number)
     first = fed[lane] + size[lane] * (np.arange(len(lane)) - np.repeat(np.cumsum(number) - number, number))
     together = -(-int((asked.count // size[asked.lane]).sum()) // _PARTS)
@@ -46,4 +46,4 @@ def smaller(asked: AskedOfLanes, fed: Ids, group: Ids | None) -> Iterator[RowsOf
             some, index, count = np.unique(some, return_index=True, return_counts=True)
             yield some, at[index], count
         else:
-            yield some, at, size[some]
+            yield some, at, np.minimum(size[some], end[some] - at)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.batch.pack import pack_window
@@ -33,7 +34,8 @@ class FedRows:
     """Rows of one or several lanes, one group after the other, each of neighbouring rows of a lane.
 
     counts: rows of each group. ids: of the rows. keys: the numbers by which they draw random numbers; key: that of the stage. states: of each group, before its
-    first row. at: where some rows are missing, the places of those that are there; only `SkipBadRows` is given such.
+    first row. at: where some rows are missing, the places of those that are there; only `SkipBadRows` is given such. is_last: of which groups no more rows
+    come in their lane, so that nothing is kept back; None for none.
     """
 
     columns: Columns
@@ -44,6 +46,7 @@ class FedRows:
     key: int
     states: Sequence[Any]
     at: Ids | None = None
+    is_last: npt.NDArray[np.bool_] | None = None
 
     @property
     def edges(self) -> Ids:
@@ -132,8 +135,10 @@ class FlatMapRows:
     def feed(self, fed: FedRows) -> LaneResult:
         """What the function returns for each group, one after the other."""
         columns, edges, keys = materialize(fed.columns), fed.edges.tolist(), DrawKeys(fed.keys, fed.key)
-        made = self._call.many([(_rows(columns, low, high), keys.part(low, high)) for low, high in pairwise(edges)])
-        counts = np.array([len(next(iter(one.values()))) if one else 0 for one in made], dtype=np.int64)
+        groups = [(low, high) for low, high in pairwise(edges) if low < high]
+        made = self._call.many([(_rows(columns, low, high), keys.part(low, high)) for low, high in groups])
+        counts = np.zeros(len(fed.counts), dtype=np.int64)
+        counts[fed.counts > 0] = [len(next(iter(one.values()))) if one else 0 for one in made]
         some = [one for one, count in zip(made, counts.tolist(), strict=True) if count]
         joined = self._joined(some) if some else {}
         spec = {name: field_of(column) for name, column in joined.items()}
@@ -163,8 +168,9 @@ class PackRows:
     def feed(self, fed: FedRows) -> LaneResult:
         """The sequences of each group. Where rows are joined and cut, a state says how many tokens of the group's first row are used already."""
         skip = [state or 0 for state in fed.states] if self.rows is None else None
+        is_last = False if fed.is_last is None else fed.is_last.tolist()
         packed = pack_window(
-            fed.columns, self._packing, fed.counts.tolist(), skip=skip, is_last=False, threads=self._threads
+            fed.columns, self._packing, fed.counts.tolist(), skip=skip, is_last=is_last, threads=self._threads
         )
         rows = np.arange(int(packed.sequences.sum()))
         states, counts = packed.skip.tolist() if self.rows is None else fed.states, packed.sequences

@@ -139,6 +139,13 @@ class LaneProgress:
                 f"{self.total_made:,} did; look at what it does with a batch, and shuffle before it if such rows lie together"
             )
 
+    def leave_out(self, lanes: Ids, row: Ids) -> None:
+        """The next rows that are wanted of some lanes are these, one a lane: those before them are left out as they come."""
+        more = np.maximum(row - self.made, 0)[lanes]
+        self.made, self.left_out = self.made.copy(), self.left_out.copy()  # marks hold those of before
+        self.made[lanes] += more
+        self.left_out[lanes] += more
+
     def go_back(self, row: Ids) -> None:
         """Returns to an output row of each lane, from which on what came is made again."""
         places = [self.place(lane, at) for lane, at in enumerate(row.tolist())]

@@ -1,0 +1,295 @@
+"""An epoch of a plan with lane stages ends where the data ends: each row once, in the same global batches on any number of ranks, from any state on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock as ps
+from support.promises import assert_same, join, keep
+from support.seams import lowered_of
+from support.tries import tries
+
+Rows = Mapping[str, Any]
+Lanes = list[list[int]]
+SIZE, LANES, LENGTH = 24, 6, 16
+
+
+def numbers(count: int, first: int = 0) -> ps.Dataset:
+    return ps.from_arrays({"x": np.arange(first, first + count)})
+
+
+def odd(batch: Rows) -> Any:
+    return batch["x"] % 2 == 1
+
+
+def third(batch: Rows) -> Any:
+    return batch["x"] % 3 == 0
+
+
+def early(batch: Rows) -> Any:
+    return batch["x"] < 60
+
+
+def none(batch: Rows) -> Any:
+    return batch["x"] < 0
+
+
+def doubled(batch: Rows) -> dict[str, Any]:
+    """Twice each, but for some at the end, by the first: what comes out depends on which rows are together."""
+    return {"x": np.repeat(batch["x"], 2)[: 2 * len(batch["x"]) - int(batch["x"][0]) % 5]}
+
+
+def tripled(batch: Rows) -> dict[str, Any]:
+    return {"x": batch["x"] * 3}
+
+
+def texts(rows: int) -> ps.Dataset:
+    """Rows of tokens of many lengths, each token once in all the data."""
+    lengths = np.random.default_rng(0).integers(0, 40, rows).tolist()
+    tokens = [list(range(100 * row, 100 * row + length)) for row, length in enumerate(lengths)]
+    return ps.from_arrays({"tokens": pa.array(tokens, pa.large_list(pa.int32())), "x": np.arange(rows)})
+
+
+# What lanes give, in plain Python
+
+
+def parts(rows: Sequence[int], size: int) -> list[list[int]]:
+    return [[*rows[first : first + size]] for first in range(0, len(rows), size)]
+
+
+def kept(says: Callable[[Rows], Any]) -> Callable[[list[int]], list[int]]:
+    return lambda rows: [row for row in rows if says({"x": row})]
+
+
+def by_sevens(rows: list[int]) -> list[int]:
+    return [int(number) for group in parts(rows, 7) for number in doubled({"x": np.array(group)})["x"]]
+
+
+#: The plan, what it begins with, and what becomes of a lane's rows.
+PLANS: dict[str, tuple[ps.Dataset, Callable[[ps.Dataset], ps.Dataset], Callable[[list[int]], list[int]]]] = {
+    "filter": (numbers(500).shuffle(seed=1), lambda base: base.filter(odd), kept(odd)),
+    "not shuffled": (numbers(300), lambda base: base.filter(third), kept(third)),
+    "lanes without a row": (numbers(240).shuffle(seed=1), lambda base: base.filter(early), kept(early)),
+    "fewer rows than lanes": (numbers(4), lambda base: base.filter(odd), kept(odd)),
+    "flat_map": (numbers(200).shuffle(seed=2, block_rows=4), lambda base: base.flat_map(doubled, rows=7), by_sevens),
+    "one after another": (numbers(500).shuffle(seed=3), lambda base: base.filter(odd).map(tripled).flat_map(doubled, rows=7).filter(third), lambda rows: kept(third)(by_sevens([3 * row for row in kept(odd)(rows)]))),
+    "over a mix and a concat": (ps.mix([ps.concat([numbers(99), numbers(77, 1000)]), numbers(70, 5001)], weights=[2, 1]), lambda base: base.filter(third), kept(third)),
+    "repeated": (numbers(90).skip(3).repeat(2).shuffle(seed=5), lambda base: base.filter(odd), kept(odd)),
+    "everything": (numbers(331), lambda base: base.filter(lambda batch: batch["x"] >= 0), list),
+}  # fmt: skip
+
+
+@pytest.fixture(params=PLANS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def plan_of(name: str, **batch: Any) -> ps.Dataset:
+    base, stage, _ = PLANS[name]
+    return stage(base).batch(SIZE, **{"lanes": LANES, **batch})
+
+
+def lanes_by_hand(name: str, epoch: int, lanes: int = LANES) -> Lanes:
+    """What each lane gives in an epoch, by the order of its input alone."""
+    base, _, gives = PLANS[name]
+    with ps.Loader(base.batch(SIZE, lanes=lanes, pad=True)) as loader:
+        order = lowered_of(loader).order.rows
+        values = {
+            row: x
+            for step, batch in enumerate(loader)
+            for row, x in zip(loader.sample_ids(0, step).tolist(), batch["x"].tolist(), strict=True)
+        }
+    rows = [order.ids(epoch, lane, 0, int(order.lane_rows()[lane])).tolist() for lane in range(lanes)]
+    return [gives([values[row] for row in lane]) for lane in rows]
+
+
+def steps_by_hand(lanes: Lanes, last: str) -> list[list[int]]:
+    """Equal parts while all lanes have rows, then what is left, lane after lane."""
+    part = SIZE // len(lanes)
+    even = min(map(len, lanes)) // part
+    steps = [[*chain.from_iterable(lane[step * part : (step + 1) * part] for lane in lanes)] for step in range(even)]
+    steps += parts([*chain.from_iterable(lane[even * part :] for lane in lanes)], SIZE)
+    if steps and len(steps[-1]) < SIZE and last == "drop_last":
+        steps.pop()
+    if steps and last in ("pad", "wrap"):
+        steps[-1] = (steps[-1] * SIZE)[:SIZE]
+    return steps
+
+
+def passes(
+    plan: ps.Dataset, ranks: int = 1, *, state: Any = None, steps: int | None = None, epochs: int = 1
+) -> tuple[list[list[dict[str, Any]]], Any]:
+    """The global batches of each epoch that so many ranks make together, and the state after `steps` of them, or after all."""
+    loaders = [ps.Loader(plan, rank=rank, world_size=ranks) for rank in range(ranks)]
+    for loader in loaders:
+        if state is not None:
+            loader.load_state_dict(state)
+    found: list[list[dict[str, Any]]] = [[] for _ in range(epochs)]
+    for epoch in found:
+        its = [iter(loader) for loader in loaders]
+        while sum(map(len, found)) != steps:
+            batches = [keep(batch) for it in its if (batch := next(it, None)) is not None]
+            if not batches:
+                break
+            assert len(batches) == ranks, "ranks have other numbers of steps"
+            epoch.append(join(batches))
+    states = [json.loads(json.dumps(loader.state_dict())) for loader in loaders]
+    for loader in loaders:
+        loader.close()
+    return found, ps.merge_states(states)
+
+
+LASTS = ["", "drop_last", "pad", "wrap"]
+
+
+def last_of(last: str) -> dict[str, bool]:
+    return {last: True} if last else {}
+
+
+@pytest.mark.parametrize("last", LASTS)
+@pytest.mark.filterwarnings("ignore:epoch .* has no batch")
+def test_one_rank_takes_each_row_once_and_ends(name: str, last: str) -> None:
+    found, _ = passes(plan_of(name, **last_of(last)), epochs=2)
+    for epoch, batches in enumerate(found):
+        assert [batch["x"].tolist() for batch in batches] == steps_by_hand(lanes_by_hand(name, epoch), last)
+
+
+def test_padding_is_said(name: str) -> None:
+    (batches,), _ = passes(plan_of(name, pad=True))
+    real = [batch["x"][batch["valid"]].tolist() for batch in batches]
+    assert real == steps_by_hand(lanes_by_hand(name, 0), "")
+
+
+def test_any_state_resumes_on_one_rank(name: str) -> None:
+    plan = plan_of(name)
+    (first, second), _ = passes(plan, epochs=2)
+    whole = [*first, *second]
+    for steps in range(0, len(whole), 1 + len(whole) // tries(30, at_least=7)):
+        begun, state = passes(plan, steps=steps, epochs=2)
+        epoch = 0 if steps < len(first) else 1
+        found, _ = passes(plan, state=state, epochs=2 - epoch if steps else 2)
+        rest = [*chain.from_iterable(begun), *chain.from_iterable(found)]
+        for step, (here, wanted) in enumerate(zip(rest, whole, strict=True)):
+            assert_same(here, wanted, f"state after {steps} steps, step {step}")
+
+
+def test_any_epoch_is_one_by_itself(name: str) -> None:
+    plan = plan_of(name)
+    found, _ = passes(plan, epochs=3)
+    with ps.Loader(plan) as loader:
+        loader.set_epoch(2)
+        assert [batch["x"].tolist() for batch in loader] == [batch["x"].tolist() for batch in found[2]]
+        loader.set_epoch(0)
+        assert [batch["x"].tolist() for batch in loader] == [batch["x"].tolist() for batch in found[0]]
+
+
+def test_a_pass_that_is_left_early_is_over() -> None:
+    plan = plan_of("filter")
+    (_, second), _ = passes(plan, epochs=2)
+    with ps.Loader(plan) as loader:
+        next(iter(loader))
+        assert [batch["x"].tolist() for batch in loader] == [batch["x"].tolist() for batch in second]
+
+
+def test_how_many_steps_are_known_afterwards() -> None:
+    with ps.Loader(numbers(300).filter(odd).batch(SIZE)) as loader:
+        with pytest.raises(TypeError, match="ends where the data does"):
+            len(loader)
+        assert len(list(loader)) == 7
+        assert loader.epoch == 1
+
+
+def test_a_predicate_that_lets_nothing_through_is_an_empty_epoch() -> None:
+    with ps.Loader(numbers(300).filter(none).batch(SIZE)) as loader:
+        with pytest.warns(UserWarning, match=r"epoch 0 has no batch: filter\(none\) gave no row"):
+            assert not list(loader)
+        with pytest.warns(UserWarning, match="epoch 1 has no batch"):
+            assert not list(loader)
+
+
+def test_an_error_behind_the_last_row_is_raised() -> None:
+    """What fails in rows that a filter would have left out is no shorter epoch."""
+
+    def fails(batch: Rows) -> Any:
+        if (batch["x"] >= 295).any():
+            raise ValueError("no such number")
+        return batch["x"] < 48
+
+    with ps.Loader(numbers(300).filter(fails).batch(SIZE, lanes=1)) as loader:
+        batches = iter(loader)
+        for _ in range(2):
+            next(batches)
+        with pytest.raises(ValueError, match="no such number"):
+            next(batches)
+
+
+# Packing
+
+
+def packed(rows: int = 900, **how: Any) -> ps.Dataset:
+    return texts(rows).shuffle(seed=1).pack("tokens", length=LENGTH, **how)
+
+
+HOWS = [{"strategy": "best_fit", "window": 10}, {"strategy": "best_fit"}, {"strategy": "concat"}]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("filtered", [False, True])
+def test_packing_loses_no_token(how: dict[str, Any], *, filtered: bool) -> None:
+    base = texts(400).shuffle(seed=1)
+    plan = (base.filter(third) if filtered else base).pack("tokens", length=LENGTH, **how).batch(SIZE)
+    wanted = [
+        100 * row + token for row, text in enumerate(texts_of(400)) for token in text if not filtered or row % 3 == 0
+    ]
+    found, _ = passes(plan, epochs=2)
+    for batches in found:
+        tokens = np.concatenate([batch["tokens"][batch["segment_ids"] > 0] for batch in batches])
+        assert sorted(tokens.tolist()) == wanted
+
+
+def texts_of(rows: int) -> list[range]:
+    return [range(length) for length in np.random.default_rng(0).integers(0, 40, rows).tolist()]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("last", LASTS)
+def test_packing_of_known_lengths_counts_itself(how: dict[str, Any], last: str) -> None:
+    plan = packed(**how).batch(SIZE, lanes=8, **last_of(last))
+    whole, _ = passes(plan, epochs=2)
+    for ranks in (2, 3, 12)[: tries(3, at_least=2)]:
+        with ps.Loader(plan, rank=1, world_size=ranks) as loader:
+            assert len(loader) == len(whole[0])
+            loader.set_epoch(1)
+            assert len(loader) == len(whole[1])
+        found, _ = passes(plan, ranks, epochs=2)
+        for here, wanted in zip(chain(*found), chain(*whole), strict=True):
+            assert_same(here, wanted, f"{ranks} ranks")
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_packing_resumes_on_any_ranks(how: dict[str, Any]) -> None:
+    plan = packed(200, **how).batch(SIZE, lanes=8, wrap=True)
+    (first, second), _ = passes(plan, epochs=2)
+    whole = [*first, *second]
+    worlds = [(1, 4), (4, 3), (12, 1), (3, 8), (2, 2)]
+    for steps in range(1, len(whole)):
+        before, after = worlds[steps % len(worlds)]
+        begun, state = passes(plan, before, steps=steps, epochs=2)
+        found, _ = passes(plan, after, state=state, epochs=2 if steps < len(first) else 1)
+        rest = [*chain.from_iterable(begun), *chain.from_iterable(found)]
+        for step, (here, wanted) in enumerate(zip(rest, whole, strict=True)):
+            assert_same(here, wanted, f"from {before} to {after} ranks after {steps} steps, step {step}")
+
+
+def test_several_ranks_refuse_what_is_not_counted() -> None:
+    loader = ps.Loader(numbers(300).filter(odd).batch(SIZE), rank=0, world_size=2)
+    with pytest.raises(ps.PlanError, match="must know before it begins"):
+        next(iter(loader))
+    loader.close()
