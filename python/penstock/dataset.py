@@ -1252,6 +1252,43 @@ class Dataset:
 
         return printable_lines(explain(self.root, world_size))
 
+    def count_rows(
+        self,
+        *,
+        epochs: int = 1,
+        world_size: int | None = None,
+        again: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[int]:
+        """How many rows the first epochs have, where only the data says so: after `filter` by a function, `flat_map` or `pack`, without `steps=`.
+
+        Several ranks must know that before an epoch begins, and `len(loader)` says it then. All rows are made once, as while training, and nothing is kept but where
+        lanes end: in the user's cache, named by data, plan and functions. What was counted is not counted again, what was interrupted goes on, and of several processes of
+        a machine one counts. Where nothing shuffles or draws random numbers, all epochs are as the first one.
+
+        Args:
+            epochs: how many are counted, from the first one on. Default: 1.
+            world_size: for how many ranks, with batch(…, per_rank=True). Default: any number.
+            again: True counts anew, where a function looks at something that its code does not show. Default: False.
+            progress: a function that is called with rows done and rows in all.
+
+        Returns:
+            The rows of each epoch.
+
+        Raises:
+            PlanError: for a plan without a batch, and for rows that come once.
+
+        Example:
+            data.filter(lambda batch: batch["x"] % 2 == 0).batch(4).count_rows() == [5]
+        """
+        check_whole("count_rows", _MOST_RANKS, epochs=epochs)
+        if world_size is not None:
+            check_whole("count_rows", _MOST_RANKS, world_size=world_size)
+        check_flags("count_rows", again=again)
+        from penstock.tools.count_rows import count_rows
+
+        return count_rows(self.root, epochs=epochs, world_size=world_size, again=again, progress=progress)
+
     def simulate(
         self, *, world_size: int = 1, nodes: int = 1, epochs: int = 1, cache: str | int | None = None
     ) -> Simulation:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -293,3 +295,189 @@ def test_several_ranks_refuse_what_is_not_counted() -> None:
     with pytest.raises(ps.PlanError, match="must know before it begins"):
         next(iter(loader))
     loader.close()
+
+
+# Counted ahead
+
+WORLDS = [2, 3, 12, 4, 24]
+
+
+def on_ranks(world: int) -> dict[str, bool]:
+    """A last batch that is too short for so many ranks is filled up."""
+    return {"wrap": True} if world > 1 else {}
+
+
+def test_counting_says_how_many_rows_there_are(name: str) -> None:
+    assert plan_of(name).count_rows(epochs=2) == [sum(map(len, lanes_by_hand(name, epoch))) for epoch in range(2)]
+
+
+@pytest.mark.parametrize("last", LASTS[1:])
+@pytest.mark.filterwarnings("ignore:epoch .* has no batch")
+def test_counted_plans_are_the_same_on_any_ranks(name: str, last: str) -> None:
+    plan = plan_of(name, **last_of(last))
+    plan.count_rows(epochs=2)
+    whole, _ = passes(plan, epochs=2)
+    for ranks in WORLDS[: tries(5, at_least=3)]:
+        found, _ = passes(plan, ranks, epochs=2)
+        assert [len(epoch) for epoch in found] == [len(epoch) for epoch in whole], f"{ranks} ranks"
+        for here, wanted in zip(chain(*found), chain(*whole), strict=True):
+            assert_same(here, wanted, f"{ranks} ranks")
+
+
+@pytest.mark.filterwarnings("ignore:epoch .* has no batch")
+def test_counted_plans_resume_on_any_ranks(name: str) -> None:
+    plan = plan_of(name, wrap=True)
+    plan.count_rows(epochs=2)
+    (first, second), _ = passes(plan, epochs=2)
+    whole = [*first, *second]
+    worlds = [(1, 4), (4, 3), (12, 1), (3, 8), (2, 24)]
+    for steps in range(1, len(whole), 1 + len(whole) // tries(30, at_least=8)):
+        before, after = worlds[steps % len(worlds)]
+        begun, state = passes(plan, before, steps=steps, epochs=2)
+        found, _ = passes(plan, after, state=state, epochs=2 if steps < len(first) else 1)
+        rest = [*chain.from_iterable(begun), *chain.from_iterable(found)]
+        for step, (here, wanted) in enumerate(zip(rest, whole, strict=True)):
+            assert_same(here, wanted, f"from {before} to {after} ranks after {steps} steps, step {step}")
+
+
+def test_packing_of_filtered_rows_is_counted_and_resumes() -> None:
+    plan = (
+        texts(500)
+        .shuffle(seed=1)
+        .filter(third)
+        .pack("tokens", length=LENGTH, strategy="concat")
+        .batch(SIZE, lanes=8, pad=True)
+    )
+    plan.count_rows()
+    (whole,), _ = passes(plan)
+    for before, after in ((2, 4), (4, 3), (3, 1)):
+        for steps in range(1, len(whole), 2):
+            begun, state = passes(plan, before, steps=steps)
+            found, _ = passes(plan, after, state=state)
+            for here, wanted in zip([*begun[0], *found[0]], whole, strict=True):
+                assert_same(here, wanted, f"from {before} to {after} ranks after {steps} steps")
+
+
+def test_what_is_counted_is_known_to_every_loader_of_the_plan() -> None:
+    plan = numbers(301).filter(odd).batch(SIZE)
+    assert plan.count_rows() == [150]
+    with ps.Loader(plan) as loader:
+        assert len(loader) == 7
+        loader.set_epoch(5)
+        assert len(loader) == 7, "nothing shuffles"
+    with ps.Loader(numbers(302).filter(odd).batch(SIZE)) as loader, pytest.raises(TypeError):
+        len(loader)
+
+
+#: What `chosen` looks at, which its code does not show.
+OUTSIDE = "PENSTOCK_TEST_OUTSIDE"
+
+
+def chosen(batch: Rows) -> Any:
+    """The rows that a number from outside divides; it notes how many it was asked of."""
+    modulus, rows, most = map(int, os.environ[OUTSIDE].split())
+    rows += len(batch["x"])
+    os.environ[OUTSIDE] = f"{modulus} {rows} {most}"
+    if rows > most:
+        raise KeyboardInterrupt
+    return batch["x"] % modulus == 0
+
+
+def outside(monkeypatch: pytest.MonkeyPatch, modulus: int, most: int = 1 << 40) -> None:
+    monkeypatch.setenv(OUTSIDE, f"{modulus} 0 {most}")
+
+
+def asked() -> int:
+    return int(os.environ[OUTSIDE].split()[1])
+
+
+def test_nothing_is_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside(monkeypatch, 5)
+    plan = numbers(5_000).filter(chosen).batch(SIZE)
+    assert plan.count_rows(epochs=3) == [1_000] * 3
+    once = asked()
+    assert 5_000 <= once < 6_000, "the first rows are made twice, to compare"
+    assert plan.count_rows() == [1_000]
+    assert asked() == once
+    assert plan.count_rows(again=True) == [1_000]
+    assert asked() >= once + 5_000
+
+
+def test_data_that_grows_is_counted_anew(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+
+    def plan(rows: int) -> ps.Dataset:
+        file.write_text("".join(f'{{"x": {row}}}\n' for row in range(rows)))
+        return ps.read(file).filter(odd).batch(SIZE, wrap=True)
+
+    assert plan(100).count_rows() == [50]
+    grown = plan(200)
+    with ps.Loader(grown, rank=0, world_size=2) as loader, pytest.raises(ps.PlanError, match="count_rows"):
+        next(iter(loader))
+    assert grown.count_rows() == [100]
+    with ps.Loader(grown, rank=0, world_size=2) as loader:
+        assert len(list(loader)) == 5
+
+
+def test_a_pass_on_one_rank_counts_for_others(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"x": {row}}}\n' for row in range(500)))
+    plan = ps.read(tmp_path).shuffle(seed=0).filter(odd).batch(SIZE, wrap=True)
+    (whole,), _ = passes(plan)
+    (found,), _ = passes(plan, 4)
+    for here, wanted in zip(found, whole, strict=True):
+        assert_same(here, wanted)
+
+
+@pytest.mark.parametrize("modulus", [3, 1])
+def test_other_rows_than_were_counted_are_an_error_with_both_numbers(
+    modulus: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside(monkeypatch, 2)
+    rows = 480 * modulus
+    plan = numbers(rows).filter(chosen).batch(SIZE, lanes=1)
+    assert plan.count_rows() == [rows // 2]
+    outside(monkeypatch, modulus)
+    for rank in range(2):
+        with ps.Loader(plan, rank=rank, world_size=2) as loader:
+            words = rf"lane 0 gave {rows // modulus} rows in epoch 0, and {rows // 2} when they were counted"
+            with pytest.raises(ps.DataError, match=words):
+                list(loader)
+    assert plan.count_rows(again=True) == [rows // modulus]
+
+
+def test_counting_that_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside(monkeypatch, 2, most=150_000)
+    plan = numbers(200_000).shuffle(seed=0).filter(chosen).batch(1_000, lanes=4)
+    with pytest.raises(KeyboardInterrupt):
+        plan.count_rows()
+    outside(monkeypatch, 2)
+    assert plan.count_rows() == [100_000]
+    assert 0 < asked() < 180_000
+    (whole,), _ = passes(plan)
+    assert sum(len(batch["x"]) for batch in whole) == 100_000
+    (found,), _ = passes(plan, 2)
+    for here, wanted in zip(found, whole, strict=True):
+        assert_same(here, wanted)
+
+
+def test_what_cannot_be_counted_says_why() -> None:
+    with pytest.raises(ps.PlanError, match=r"data\.batch\(256\)\.count_rows"):
+        numbers(10).filter(odd).count_rows()
+    once = ps.from_iterable(iter([{"x": 1}, {"x": 2}]), samples=2, spool=False).filter(odd).batch(2)
+    with pytest.raises(ps.PlanError, match="come once"):
+        once.count_rows()
+    assert numbers(10).batch(4).count_rows(epochs=2) == [10, 10]
+    assert numbers(10).filter(odd).batch(4, steps=3).count_rows() == [12]
+
+
+def test_draws_differ_from_epoch_to_epoch() -> None:
+    def drawn(batch: Rows, rng: Any) -> Any:
+        return rng.random() < 0.5
+
+    plan = numbers(400).filter(drawn).batch(SIZE, lanes=4, wrap=True)
+    counted = plan.count_rows(epochs=2)
+    assert counted[0] != counted[1]
+    found, _ = passes(plan, 3, epochs=2)
+    whole, _ = passes(plan, epochs=2)
+    for here, wanted in zip(chain(*found), chain(*whole), strict=True):
+        assert_same(here, wanted)

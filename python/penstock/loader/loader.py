@@ -170,10 +170,10 @@ class Loader(Generic[BatchT]):
 
         TypeError, as of iterables, where the data says how many and that is not known yet.
         """
-        steps = self._rank.share_now().steps_of(self.epoch)
+        steps = self._rank.steps_of(self.epoch)
         if steps is None:
             raise TypeError(
-                f"len(loader): epoch {self.epoch:,} ends where the data does, and how many steps that gives is not known yet; count them on the way, or say batch(…, steps=…)"
+                f"len(loader): epoch {self.epoch:,} ends where the data does, and how many steps that gives is not known yet; count them ahead with the dataset's count_rows(), or say batch(…, steps=…)"
             )
         return steps
 

@@ -34,9 +34,10 @@ class EpochPass(Generic[BatchT]):
             self._check()
             steps = self._begin()
             check_ranks = rank.ranks.watch(rank.place)
-            while progress.step < steps:
+            has_ends, is_left = rank.share.lowered.lanes.has_ends, progress.step < steps or not steps
+            while progress.step < steps or (has_ends and is_left):
                 item = self._next_item()
-                if item is None:
+                if item is None:  # also behind the last step: what was counted is compared with what came
                     if not self._goes_on():
                         break
                     continue
@@ -73,11 +74,12 @@ class EpochPass(Generic[BatchT]):
         """Begins the pass; the number of steps in its epoch."""
         rank = self.rank
         rank.begin_pass()
-        share = rank.share
+        share, epoch = rank.share, rank.progress.epoch
+        steps = share.steps_of(epoch)
+        steps = share.steps if steps is None else steps
         if share.equal_parts and is_at_work(share.world_size):
-            self.seen.begin(share.real_rows(rank.progress.epoch, share.steps - 1) % share.lowered.order.batch_size)
-        steps = share.steps_of(rank.progress.epoch)
-        return share.steps if steps is None else steps
+            self.seen.begin(share.real_rows(epoch, steps - 1) % share.lowered.order.batch_size)
+        return steps
 
     def _goes_on(self) -> bool:
         """Whether an epoch that has no step left, as is known only now, is over since the state was saved, so that this pass is the next one."""

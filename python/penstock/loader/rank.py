@@ -25,9 +25,10 @@ from penstock.order.steps.cursor import Position
 from penstock.plan.between_ranks import PlanOfRank
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.saved import SavedPlan
-from penstock.plan.tree import lane_stage
+from penstock.plan.tree import lane_stage, leaves
 from penstock.resolve.ordering import is_for_evaluation
 from penstock.stages.lanes.states import Place, checked_lanes
+from penstock.tools.counted_epochs import CountedEpochs
 
 
 class ThisRank:
@@ -52,6 +53,7 @@ class ThisRank:
         #: The places of all lanes, also of other ranks', as they were loaded; None from the first pass on.
         self.loaded_lanes: Any = None
         self.loaded_rows = 0  # of a step, when a state was loaded
+        self._counted: tuple[RankShare, CountedEpochs] | None = None
 
     @property
     def here(self) -> Position:
@@ -179,16 +181,32 @@ class ThisRank:
         """An epoch of this pass begins. PlanError where the data says how it ends, and ranks do not know that."""
         share, epoch = self.share, self.progress.epoch
         if share.lowered.lanes.has_ends and share.world_size > 1:
-            if share.steps_of(epoch) is None:
+            if self.steps_of(epoch) is None:
                 raise PlanError(
-                    f"epoch {epoch:,} ends where the data does, which {share.world_size} ranks must know before it begins; say how many steps an epoch has, batch(…, steps=…)"
+                    f"epoch {epoch:,} ends where the data does, which {share.world_size} ranks must know before it begins: count ahead, once, with the dataset's "
+                    f"count_rows({'' if not epoch else f'epochs={epoch + 1}'}), which makes {share.lowered.lanes.input_rows:,} rows an epoch as training does and keeps only their number; or say how many steps "
+                    f"an epoch has, batch(…, steps=…)"
                 )
             share.order_of(epoch).check_ranks(share.world_size)
+
+    def steps_of(self, epoch: int) -> int | None:
+        """Steps in an epoch; None where the data says how many, and nobody counted them here."""
+        share = self.share_now()
+        if share.steps_of(epoch) is None:
+            self._counted_of(share).tell(epoch)
+        return share.steps_of(epoch)
+
+    def _counted_of(self, share: RankShare) -> CountedEpochs:
+        if self._counted is None or self._counted[0] is not share:
+            self._counted = share, CountedEpochs(share.dataset.root, share.lowered.lanes)
+        return self._counted[1]
 
     def finish_pass(self) -> None:
         """All steps of an epoch were taken."""
         share, epoch = self.share, self.progress.epoch
         self.progress.finish_pass()
+        if share.lowered.lanes.found(epoch) and all(leaf.files for leaf in leaves(self.dataset.root)):
+            self._counted_of(share).keep(epoch)  # not of data in memory, of which all would be read to name it
         if share.lowered.lanes.has_ends and share.steps_of(epoch) == 0:
             warn(f"epoch {epoch:,} has no batch: {share.lowered.lanes.feeds[0].name} gave {self._rows_in_words(epoch)}")
 
@@ -242,7 +260,12 @@ class ThisRank:
 
     def lanes_of(self, lanes: Any) -> dict[int, list[Place]]:
         """The places of this rank's lanes out of a state's; StateError where one is missing."""
-        return checked_lanes(lanes, self.share.lowered.lanes.mine)
+        of_rank = self.share.lowered.lanes
+        found = checked_lanes(lanes, of_rank.mine)
+        if of_rank.has_ends:  # of other ranks' lanes this one may take what is left
+            others = [int(lane) for lane in lanes if lane.isdecimal() and int(lane) not in found]
+            found |= checked_lanes(lanes, [lane for lane in others if lane < self.share.lowered.order.lanes])
+        return found
 
     # Reporting and the end
 

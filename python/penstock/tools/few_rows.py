@@ -146,7 +146,9 @@ class FewRows:
             if self._is_batched:
                 return
         if lowered.lanes.has_ends:
-            raise DataError(f"{lowered.lanes.feeds[0].name} gives no row in epoch 0, so that there is nothing to look at")
+            raise DataError(
+                f"{lowered.lanes.feeds[0].name} gives no row in epoch 0, so that there is nothing to look at"
+            )
 
     def _is_of_next_epoch(self, row: int, end: int) -> bool:
         """Whether a row comes of what the lane is fed with after so many rows: fed singly, that is where the lane then stands."""

@@ -44,7 +44,7 @@ def _pieces(node: Node, *, in_zip: bool) -> Iterator[bytes]:
     for below in node.below:
         yield from _pieces(below, in_zip=in_zip or node.joins == "columns")
     if isinstance(node, Read):
-        yield from _of_source(node)
+        yield from pieces_of_source(node)
     elif node.joins:
         yield f"{'zip' if node.joins == 'columns' else 'rows'} {len(node.below)}".encode()
     elif node.column_effect != "same":
@@ -56,7 +56,8 @@ def _pieces(node: Node, *, in_zip: bool) -> Iterator[bytes]:
         yield f"{describe(node)} {digest(node)}".encode("utf-8", "surrogatepass")
 
 
-def _of_source(leaf: Read) -> Iterator[bytes]:
+def pieces_of_source(leaf: Read) -> Iterator[bytes]:
+    """What identifies a source with all that it holds, and how it is read."""
     source: Any = leaf.opened.source
     spec = ", ".join(f"{name} {field}" for name, field in source.spec.items())
     yield f"read {leaf.format} {leaf.columns} {leaf.opened.asked} {spec}".encode("utf-8", "surrogatepass")

@@ -33,6 +33,8 @@ class LaneFeeds:
         self._begun = Position()
         #: By epoch, how many rows each lane gives in it, `LANE_ROWS` where that is not known: where epochs begin anew.
         self.ends = dict[int, Ids]()
+        #: By epoch, where lanes stand when equal parts are over, as far as that was noted.
+        self.left = dict[int, dict[int, list[Place]]]()
         if self.has_ends and (ends := self._known(0)) is not None:
             self.feeds[0].know(ends)
 
@@ -75,6 +77,15 @@ class LaneFeeds:
             self.ends[epoch] = self._counts(epoch)
         return self.ends.get(epoch)
 
+    def found(self, epoch: int) -> bool:
+        """Whether this epoch just ran to its end on one rank, which nothing but the data could say."""
+        return (
+            self.has_ends
+            and self._counts is None
+            and len(self.mine) == self._order.lanes
+            and self.order_of(epoch).is_known
+        )
+
     def know(self, epoch: int, ends: Ids) -> None:
         """Lanes give so many rows in an epoch, `LANE_ROWS` where that is not known."""
         self.ends[epoch] = ends
@@ -91,7 +102,31 @@ class LaneFeeds:
         self, start: Position, ranks: tuple[int, int], steps_per_work: int, taken: Callable[[], int] | None
     ) -> Iterator[Work]:
         """The steps of an epoch from one on, to its end."""
-        return NaturalSteps(self.feeds[0], self.order_of, ranks, self.mine).works(start, steps_per_work, taken)
+        return NaturalSteps(self.feeds[0], self.order_of, ranks, self.mine, self.left).works(
+            start, steps_per_work, taken
+        )
+
+    def pass_over(self, position: Position) -> None:
+        """Nobody takes the rows before a step; raises what they failed by."""
+        (rows,) = self._rows(position).values()
+        self.feeds[0].pass_over(rows)
+
+    @property
+    def fed_rows(self) -> int:
+        """How many rows of the data were used up in this epoch."""
+        return self._lowest.fed_rows
+
+    @property
+    def input_rows(self) -> int:
+        """How many rows of the data an epoch has."""
+        return int(self._lowest.order.epochs.lane_rows().sum())
+
+    @property
+    def _lowest(self) -> LaneFeed:
+        feed = self.feeds[0]
+        while feed.below:
+            (feed,) = feed.below
+        return feed
 
     # Where lanes stand
 

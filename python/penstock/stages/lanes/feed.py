@@ -243,16 +243,43 @@ class LaneFeed:
         """How many rows each lane has given."""
         return self._lanes.made
 
-    def turn_to(self, lanes: Ids, first: Ids, row: Ids | None = None) -> None:
-        """Asks for rows of the first of these lanes only, and after them of all of these. row: from which row on each lane is wanted, where that is later than what is made."""
+    @property
+    def fed_rows(self) -> int:
+        """How many rows of its input are used up in this epoch."""
+        return int(self._lanes.fed.sum())
+
+    def turn_to(self, lanes: Ids, first: Ids) -> None:
+        """Asks for rows of the first of these lanes only, and after them of all of these."""
         with self._lock:
-            new = np.setdiff1d(lanes, self._of_rank)
-            if row is not None:
-                self._lanes.leave_out(new, row)
             self._of_rank = np.union1d(self._of_rank, lanes)
             self._asking.turn_to(self._of_rank, first)
             for feed in self.below:
                 feed.turn_to(self._of_rank, self._of_rank)
+
+    def enter(self, lanes: Ids, row: Ids, places: Mapping[int, LanePlace], at: int) -> None:
+        """Goes on with lanes that others ran so far, each from a row that is wanted there. places: where some stand at row `at`, if that is known."""
+        new = np.setdiff1d(lanes, self._of_rank).tolist()
+        self._go_on_at({lane: places[lane] for lane in new if lane in places and at <= row[lane]}, at)
+        with self._lock:
+            self._lanes.leave_out(np.array(new, dtype=np.int64), row)
+
+    def _go_on_at(self, places: Mapping[int, LanePlace], at: int) -> None:
+        """Lanes of which nothing runs go on from these places, at row `at`, unless they are further already."""
+        with self._lock:
+            better = {lane: place for lane, place in places.items() if place.row > self._lanes.fed[lane]}
+            if not better:
+                return
+            self._asking.close()
+            run, self.run = self.run, None
+        if run is not None:
+            run.close()
+        with self._lock:
+            for lane, place in better.items():
+                self._lanes.set(lane, place, at)
+        for number, feed in enumerate(self.below):
+            for lane, place in better.items():
+                feed._go_on_at({lane: place.below[number]}, place.row)  # noqa: SLF001  # its own class
+        self._restart(self._asking.taken, self._asking.wanted)
 
     # Rows
 
@@ -261,6 +288,24 @@ class LaneFeed:
         # Lanes are used in order, so that what is wanted of one is a single number: the row after its last.
         wanted = self._asking.taken.copy()
         np.maximum.at(wanted, lane, row + 1)
+        self._await(wanted)
+        columns = self._made.take(lane, row, allocate)
+        self._pass(wanted)
+        return columns
+
+    def pass_over(self, row: Ids) -> None:
+        """Nobody takes the rows before these, one a lane; raises what they failed by."""
+        self._await(row)
+        self._pass(row)
+        self.forget_before(row)
+
+    def _pass(self, row: Ids) -> None:
+        with self._lock:
+            self._asking.taken = row
+            self._asking.look()
+        self._made.forget_before(row)
+
+    def _await(self, wanted: Ids) -> None:
         with self._lock:
             self._asking.want(wanted)
         try:
@@ -277,12 +322,6 @@ class LaneFeed:
         except BaseException:
             self._is_closed = True  # it cannot continue, and whoever asks next is not to wait
             raise
-        columns = self._made.take(lane, row, allocate)
-        with self._lock:
-            self._asking.taken = wanted
-            self._asking.look()
-        self._made.forget_before(wanted)
-        return columns
 
     def _lacks(self, lane: int) -> DataError:
         """A lane ended before a row that it was said to give."""

@@ -11,22 +11,30 @@ from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.order.steps.cursor import Position, Work
 from penstock.order.steps.natural import NaturalBatches
 from penstock.stages.lanes.feed import LaneFeed
+from penstock.stages.lanes.states import LanePlace, Place
 
 #: Of what lanes have left, lane after lane, so many lanes are read ahead.
 _LANES_AHEAD = 4
 
 
 class NaturalSteps:
-    """Turns what a lane stage gives into steps, for one rank. order_of: the order of an epoch as far as it is known now; mine: the lanes that the rank has equal parts of.
+    """Turns what a lane stage gives into steps, for one rank.
+
+    order_of: the order of an epoch as far as it is known now. mine: the lanes that the rank has equal parts of. left: by epoch, where lanes stand when equal parts are over; one rank notes that, and several begin there with the lanes of which they take what is left.
 
     Whoever draws work waits here until the rows of a step are there, or their lanes have ended. It is the thread that takes the rows afterwards, so one at a
     time works with the feed.
     """
 
     def __init__(
-        self, feed: LaneFeed, order_of: Callable[[int], NaturalBatches], ranks: tuple[int, int], mine: Sequence[int]
+        self,
+        feed: LaneFeed,
+        order_of: Callable[[int], NaturalBatches],
+        ranks: tuple[int, int],
+        mine: Sequence[int],
+        left: dict[int, dict[int, list[Place]]],
     ) -> None:
-        self._feed, self._order_of, self._ranks = feed, order_of, ranks
+        self._feed, self._order_of, self._ranks, self._left = feed, order_of, ranks, left
         self._mine = np.array(mine, dtype=np.int64)
 
     def works(self, start: Position, steps_per_work: int, taken: Callable[[], int] | None) -> Iterator[Work]:
@@ -64,15 +72,19 @@ class NaturalSteps:
 
     def _lanes_left(self, epoch: int, step: int) -> Ids:
         """From a step on: the lanes of which this rank takes what is left; other ranks ran some of them so far."""
-        order = self._order_of(epoch)
+        order, feed = self._order_of(epoch), self._feed
+        even = order.even_steps * order.rows_per_lane
         if self._ranks[1] == 1:
+            if step == order.even_steps and not feed.is_broken:
+                self._left[epoch] = {lane: [feed.place(lane, even).saved()] for lane in range(order.lanes)}
             return np.arange(order.lanes)
         row = np.full(order.lanes, LANE_ROWS)
         for later in range(step, order.steps_per_epoch):
             lanes, first, _ = order.parts(later, *self._ranks)
             np.minimum.at(row, lanes, first)
         lanes = np.flatnonzero(row < LANE_ROWS)
-        self._feed.turn_to(lanes, lanes, row)
+        feed.enter(lanes, row, {lane: LanePlace.of(one) for lane, (one,) in self._left.get(epoch, {}).items()}, even)
+        feed.turn_to(lanes, lanes)
         return lanes
 
     def _left_step(self, epoch: int, step: int, left: Ids) -> NaturalBatches | None:

@@ -139,6 +139,16 @@ class LaneProgress:
                 f"{self.total_made:,} did; look at what it does with a batch, and shuffle before it if such rows lie together"
             )
 
+    def set(self, lane: int, place: LanePlace, row: int) -> None:
+        """A lane of which nothing was fed stands at a place, with this row of its output."""
+        self.made, self.fed, self.left_out = (
+            self.made.copy(),
+            self.fed.copy(),
+            self.left_out.copy(),
+        )  # marks hold those of before
+        self.made[lane], self.fed[lane], self.left_out[lane] = row, place.row, place.used
+        self._states[lane] = place.state
+
     def leave_out(self, lanes: Ids, row: Ids) -> None:
         """The next rows that are wanted of some lanes are these, one a lane: those before them are left out as they come."""
         more = np.maximum(row - self.made, 0)[lanes]
