@@ -105,8 +105,25 @@ def loaders_of(plan: Plan, world: int, *, per_rank: bool = False, **options: Any
         if "the last global batch has" in str(error):
             raise Refused(str(error)) from error
         raise
-    assert len({len(loader) for loader in loaders}) == 1, "ranks differ in steps"
+    if plan.natural:
+        count(plan, dataset, world)
+    else:
+        assert len({len(loader) for loader in loaders}) == 1, "ranks differ in steps"
     return loaders
+
+
+def count(plan: Plan, dataset: ps.Dataset, world: int) -> None:
+    """Counts as many epochs as `STEPS` reach into, where several ranks must know them; one rank finds the ends of most plans as it goes."""
+    steps, epochs = 0, 0
+    while steps <= STEPS:
+        epochs += 1
+        rows = dataset.count_rows(epochs=epochs, world_size=world)[-1]
+        full, rest = divmod(rows, plan.size)
+        steps += (step := full + (rest > 0 and plan.last != "drop_last"))
+        if not step:
+            raise Refused("an epoch without a step, and so without an end of them all")
+        if 0 < rest < world and not plan.last:
+            raise Refused("the last global batch is too small for all ranks")
 
 
 def holds(plan: Plan, before: Run, after: Run, load: str) -> None:

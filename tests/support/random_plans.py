@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.order.lanes import divisors
 from penstock.plan.changed_weights import ChangedWeights, mixes_of
+from penstock.resolve.ordering import RankSettings, has_natural_ends, order_of
 from support.random_rows import COLUMNS, FILES, build, drawn, half, memory, most, number_of
 
 Model = Callable[[list[int]], list[int]]
@@ -36,7 +37,7 @@ class Plan:
     """A dataset, the code that makes it, and what is known of it.
 
     row_ids: the column "id" of every row of its sources, by row id. ids: that column in an epoch, where it is known; ordered: in this order.
-    below, end: what is batched, and the batch, its size left open.
+    below, end: what is batched, and the batch, its size left open. natural: its epochs end where the data says.
     """
 
     code: str
@@ -50,6 +51,7 @@ class Plan:
     size: int = 0
     last: Literal["", "drop_last", "pad", "wrap"] = ""
     stepped: bool = False
+    natural: bool = False
     refused: tuple[str, ...] = ()
     below: ps.Dataset | None = None
     end: str = ""
@@ -66,7 +68,8 @@ class Plan:
 
     def ended(self, **known: Any) -> Plan:
         """Ends with a batch; PlanError where the library refuses it."""
-        return replace(self.then(self.end.format(size=known["size"]), **known), below=self.dataset)
+        ended = replace(self.then(self.end.format(size=known["size"]), **known), below=self.dataset)
+        return replace(ended, natural=not ended.stepped and ended.staged and ends_with_data(ended.dataset))
 
     def of(self, world: int, *, per_rank: bool) -> ps.Dataset:
         """The dataset for so many ranks, with the size of the batch given for all, or for each."""
@@ -413,13 +416,13 @@ def _batched(draw: Draw, plan: Plan, size: int, *, few_lanes: bool) -> Plan:
         plan = plan.then(_selecting(columns), columns=columns)
     last = draw(st.sampled_from(["", "", "drop_last", "pad", "wrap"]))
     lanes = 1 if few_lanes else draw(st.sampled_from([None, None, *divisors(size)]))
-    stepped = plan.staged or draw(st.integers(0, 5)) == 5
+    stepped = draw(st.integers(0, 5)) >= (3 if plan.staged else 5)
     words = "{size}" + (f", {last}=True" if last else "") + (f", lanes={lanes}" if lanes else "")
     known = {"size": size, "last": last, "stepped": stepped}
     kind = draw(st.sampled_from(["batch", "batch", "batch", "batch_padded", "batch_bucketed", "batch_tokens"]))
-    if kind == "batch_tokens" and not stepped and last in ("", "drop_last"):
+    if kind == "batch_tokens" and not stepped and not plan.staged and last in ("", "drop_last"):
         return _in_tokens(draw, plan, size, drop_last=bool(last))
-    if kind == "batch_bucketed" and not stepped:
+    if kind == "batch_bucketed" and not stepped and not plan.staged:
         buckets = draw(st.sampled_from(["boundaries=[9, 20]", "quantiles=2"]))
         by = draw(st.sampled_from([f"np.arange({len(plan.dataset)}) * 11 % 29", '"tokens"', 'ps.col("x")']))
         return replace(plan, end=f"batch_bucketed({words}, by={by}, {buckets})").ended(**known, ordered=False)
@@ -443,10 +446,15 @@ def _in_tokens(draw: Draw, plan: Plan, size: int, *, drop_last: bool) -> Plan:
 @st.composite
 def changes(draw: Draw, plan: Plan, steps: int) -> dict[int, list[float]]:
     """Weights that are set by hand before steps; none where the plan takes none."""
-    if not (count := plan.settable):
+    if plan.natural or not (count := plan.settable):
         return {}
     weights = st.lists(st.sampled_from([1, 2, 0.3, 7]), min_size=count, max_size=count)
     return draw(st.dictionaries(st.integers(0, steps), weights, max_size=3))
+
+
+def ends_with_data(dataset: ps.Dataset) -> bool:
+    """Whether epochs of a plan with lane stages end where these do."""
+    return has_natural_ends(order_of(dataset.root, RankSettings()).order)
 
 
 def check_epoch(found: Sequence[int], plan: Plan) -> None:

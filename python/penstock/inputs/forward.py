@@ -115,7 +115,7 @@ class Stream:
     """Rows that are drawn, as a source of blocks that are loaded in ascending order.
 
     stack: makes columns of what was drawn. first: the first row as it is drawn. where, rows, hint: for messages, what begins them, what
-    a row is called, and what else helps against too many. comes_once: what was drawn is gone, so that a training after a look would lack it.
+    a row is called, and what else helps against too many. comes_once: what was drawn is gone, so that a training after a look would lack it. identity: tells what begins them from others, None if nothing does.
     """
 
     manifest: Manifest
@@ -129,6 +129,7 @@ class Stream:
     hint: str = ""
     resuming: Resuming = Resuming.AGAIN
     comes_once: bool = False
+    identity: str | None = None
     block_rows: int = STREAM_ROWS
     access: Access = Access.FORWARD
     _turn: PicklableLock = field(default_factory=PicklableLock, repr=False)

@@ -189,7 +189,16 @@ def _streamed(making: Making) -> Stream:
     # An iterator cannot be drawn again after an error, so its steps are made one at a time.
     together = 1 if again is None else rows_together(took_s)
     return Stream(
-        manifest, items.spec, draw, stack, [first], together, hint=hint, resuming=resuming, comes_once=again is None
+        manifest,
+        items.spec,
+        draw,
+        stack,
+        [first],
+        together,
+        hint=hint,
+        resuming=resuming,
+        comes_once=again is None,
+        identity=making.key,
     )
 
 

@@ -44,6 +44,12 @@ def count_rows(root: Node, *, epochs: int, world_size: int | None, again: bool, 
     if not lowered.lanes.has_ends:
         return [min(lowered.order.samples, lowered.order.steps_per_epoch * lowered.order.batch_size)] * epochs
     counted = CountedEpochs(root, lowered.lanes)
+    if not counted.is_named:
+        lowered.workers.close()
+        raise PlanError(
+            f"count_rows: nothing tells whether {', '.join(leaf.where for leaf in leaves(root))} gives the same rows again, so no count could be kept; let "
+            f"from_iterable(…, spool=True) keep the rows, or say batch(…, steps=…)"
+        )
     try:
         return [_rows_of(lowered, counted, epoch, again, progress) for epoch in range(epochs)]
     finally:

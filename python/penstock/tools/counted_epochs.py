@@ -16,9 +16,10 @@ from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.order.steps.cursor import Position
 from penstock.plan.nodes import Node, Read, describe, digest
 from penstock.plan.plain_values import digest_of
-from penstock.plan.tree import flow
+from penstock.plan.tree import flow, leaves
 from penstock.plan.verb_parts import parts_of
 from penstock.resolve.cut import cut
+from penstock.source.protocol import Access
 from penstock.stages.cached.key import pieces_of_source
 from penstock.stages.lanes.all_feeds import LaneFeeds
 from penstock.transform.function import wants_generator
@@ -34,6 +35,12 @@ class CountedEpochs:
         (output,) = [one for one in flow(cut(root)) if not one.below]
         self._stage: Node = output.node  # type: ignore[attr-defined]  # a LaneOutput: the plan's checks say so
         self._lanes = lanes
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a key tells the data from other: streams that have no name give whatever they give."""
+        sources = [leaf.opened.source for leaf in leaves(self._stage)]
+        return all(source.access is not Access.FORWARD or getattr(source, "identity", None) for source in sources)
 
     @cached_property
     def are_alike(self) -> bool:
@@ -52,7 +59,7 @@ class CountedEpochs:
 
     def tell(self, epoch: int) -> bool:
         """Tells the lanes what is kept of an epoch; whether that is all of it."""
-        found = kept_count(self.key(epoch))
+        found = kept_count(self.key(epoch)) if self.is_named else None
         if found is None or found.step is not None or len(found.ends) != self._lanes.order_of(epoch).lanes:
             return False
         self._lanes.know(epoch, np.array([found.ends[str(lane)] for lane in range(len(found.ends))], dtype=np.int64))
@@ -61,6 +68,8 @@ class CountedEpochs:
 
     def keep(self, epoch: int, step: int | None = None) -> bool:
         """Keeps what is known of an epoch, of all of it or up to a step; whether there is a cache for it."""
+        if not self.is_named:
+            return False
         ends = self._lanes.order_of(epoch).rows.lane_rows().tolist()
         lanes = {} if step is None else self._lanes.places(Position(epoch, step))
         count = RowCount(
@@ -90,6 +99,7 @@ def _pieces(stage: Node) -> Iterator[bytes]:
     for node in flow(stage):
         if isinstance(node, Read):
             yield from pieces_of_source(node)
+            yield str(getattr(node.opened.source, "identity", None)).encode()
             continue
         yield f"{describe(node)} {digest(node)}".encode("utf-8", "surrogatepass")
         for part in parts_of(node):
