@@ -381,8 +381,8 @@ class Dataset:
         The columns that an expression names are read once, now, and what came out is kept in the user's cache: `len` is exact, and nothing is read again until
         the files change. It goes before `shuffle`, `transform` and functions.
 
-        A function gets whole batches while training, as for `map`. The number of rows that stay is not known in advance, so `batch(…, steps=…)` says how long an
-        epoch is. Exact through ranks and resume: a state says how far every lane is used.
+        A function gets whole batches while training, as for `map`. The number of rows that stay is not known in advance: an epoch ends where they do, which several ranks count
+        ahead (`count_rows`), or `batch(…, steps=…)` says how long it is. Exact through ranks and resume: a state says how far every lane is used.
 
         Args:
             predicate: an expression; or a function that gets columns and returns a mask, one bool a row.
@@ -436,8 +436,8 @@ class Dataset:
     ) -> Dataset:
         """Your function on neighbouring rows of a lane: dict of arrays in, dict of arrays out, with any number of rows, none as well.
 
-        So one document becomes several paragraphs, or several become one. `batch(…, steps=…)` says how long an epoch is. Exact through ranks and resume, where
-        the function sees the same rows together. A parameter named `rng` draws for each row that comes in, as of `map`, and has no `rng.step`.
+        So one document becomes several paragraphs, or several become one. An epoch ends where its rows do, which several ranks count ahead (`count_rows`), or
+        `batch(…, steps=…)` says how long it is. Exact through ranks and resume, where the function sees the same rows together. A parameter named `rng` draws for each row that comes in, as of `map`, and has no `rng.step`.
 
         Args:
             function: what it may return: as of `map`.
@@ -472,7 +472,8 @@ class Dataset:
     ) -> Dataset:
         """Rows of tokens become sequences of one length.
 
-        `batch(…, steps=…)` says how long an epoch is. The first batch needs a window of every lane: see `explain()`. Exact through ranks and resume: a state says
+        An epoch ends where its sequences do; `batch(…, steps=…)` says how long it is instead. Lists in memory are counted by arithmetic, other rows by `count_rows`, which several
+        ranks need. The first batch needs a window of every lane: see `explain()`. Exact through ranks and resume: a state says
         how far every lane is used, which is at most `window` rows to be read again.
 
         Args:
@@ -535,7 +536,7 @@ class Dataset:
             per_rank: True lets `size` count the rows of each rank, as a DataLoader's batch_size does; the global batch is then size × R, another number of
                 ranks has other batches, and a state continues only where size × R is what it was. Default: False.
             steps: how long an epoch is, whatever the number of rows; the next one continues from there, and data that ends begins again, shuffled anew.
-                After `filter` by a function and `flat_map`, whose rows nobody has counted, it must be given. Default: all rows.
+                Default: all rows, once.
 
         Returns:
             A dataset for a Loader, whose batches are columns of shape (rows, …).

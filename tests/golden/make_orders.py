@@ -109,7 +109,8 @@ def lane_stages(data: ps.Dataset, crop: dict[str, Any]) -> dict[str, ps.Dataset]
     made = {name: plan.transform(**crop) for name, plan in made.items()}
     made["lanes, pack"] = texts.pack("tokens", length=7, window=5)
     made["lanes, pack, concat"] = texts.pack("tokens", length=7, strategy="concat")
-    return {name: plan.batch(4, lanes=4, steps=40) for name, plan in made.items()}
+    ended = {f"{name}, to the end": made[name].batch(4, lanes=4) for name in ("lanes, filter", "lanes, pack, concat")}
+    return {name: plan.batch(4, lanes=4, steps=40) for name, plan in made.items()} | ended
 
 
 def _backwards(batch: Any) -> Any:

@@ -69,6 +69,8 @@ class ThisRank:
     def _take(self, share: RankShare) -> None:
         if share.lowered.lanes.has_ends:
             self._check_ends()
+            if (before := getattr(self, "share", None)) is not None:
+                share.lowered.lanes.know_as(before.lowered.lanes)
         self.share = share
         if self.loaded_lanes is not None:
             share.lowered.lanes.begin(self.here, self.lanes_of(self.loaded_lanes))

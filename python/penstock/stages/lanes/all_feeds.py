@@ -92,6 +92,14 @@ class LaneFeeds:
         if epoch == self._begun.epoch:
             self.feeds[0].know(ends)
 
+    def know_as(self, other: LaneFeeds) -> None:
+        """What the lanes of another share of the plan know, these know too."""
+        if other.has_ends and other.order_of(0).lanes == self._order.lanes:
+            other._keep_found()  # its own class
+            self.left |= other.left
+            for epoch, ends in other.ends.items():
+                self.know(epoch, ends)
+
     def _keep_found(self) -> None:
         """What was found out of the epoch that ran stays known: where it goes on, steps are counted by it."""
         epoch, found = self._begun.epoch, self.feeds[0].ends
