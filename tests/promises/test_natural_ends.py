@@ -481,3 +481,24 @@ def test_draws_differ_from_epoch_to_epoch() -> None:
     whole, _ = passes(plan, epochs=2)
     for here, wanted in zip(chain(*found), chain(*whole), strict=True):
         assert_same(here, wanted)
+
+
+def test_groups_of_no_row_at_a_lanes_end() -> None:
+    """Lanes of which the stage below gave a whole number of groups end with one of no row."""
+
+    def some(batch: Rows) -> dict[str, Any]:
+        return {"x": np.concatenate([batch["x"], batch["x"][:1]])}
+
+    plan = numbers(64).shuffle(seed=3).filter(odd).flat_map(some, rows=2).batch(8, lanes=8, wrap=True)
+    (batches,), _ = passes(plan)
+    assert {int(x) for batch in batches for x in batch["x"]} == {*range(1, 64, 2)}
+    assert plan.count_rows()[0] == sum(len(rows) + -(-len(rows) // 2) for rows in filtered_lanes(64, 8))
+
+
+def filtered_lanes(rows: int, lanes: int) -> Lanes:
+    with ps.Loader(numbers(rows).shuffle(seed=3).batch(8, lanes=lanes)) as loader:
+        order = lowered_of(loader).order.rows
+    return [
+        [row for row in order.ids(0, lane, 0, int(order.lane_rows()[lane])).tolist() if row % 2]
+        for lane in range(lanes)
+    ]

@@ -45,10 +45,12 @@ class BatchSampler:
     sampler: Sampler
     batch_size: int
     drop_last: bool
-    _steps: int
+    _steps: int | None
     seen_batch_indices: Sequence[list[int]] = field(default=(), compare=False)
 
     def __len__(self) -> int:
+        if self._steps is None:
+            raise TypeError("len(loader.batch_sampler): how many steps the data gives is not known yet")
         return self._steps
 
     def __iter__(self) -> Iterator[Never]:

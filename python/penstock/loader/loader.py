@@ -211,8 +211,8 @@ class Loader(Generic[BatchT]):
         """Not what draws the batches, but what trainers ask for their size and number."""
         batch = find(self.dataset.root, Batch)
         assert batch is not None  # or the plan could not be lowered
-        steps, ids = len(self), partial(self.sample_ids, self.epoch)
-        seen = () if self._rank.share.lowered.lanes else BatchIndices(steps, ids)
+        steps, ids = self._rank.steps_of(self.epoch), partial(self.sample_ids, self.epoch)
+        seen = () if self._rank.share.lowered.lanes or steps is None else BatchIndices(steps, ids)
         return batch_sampler_type()(self.sampler, self.batch_size, batch.drop_last, steps, seen)
 
     def set_epoch(self, epoch: int) -> None:

@@ -39,7 +39,7 @@ def smaller(asked: AskedOfLanes, fed: Ids, group: Ids | None) -> Iterator[RowsOf
     number = -(-(end - fed)[lanes] // size[lanes])  # the last group of an epoch may be smaller
     lane = np.repeat(lanes, number)
     first = fed[lane] + size[lane] * (np.arange(len(lane)) - np.repeat(np.cumsum(number) - number, number))
-    together = -(-int((asked.count // size[asked.lane]).sum()) // _PARTS)
+    together = max(1, -(-int((-(-asked.count // size[asked.lane])).sum()) // _PARTS))
     for begin in range(0, len(lane), together):
         some, at = lane[begin : begin + together], first[begin : begin + together]
         if group is None:

@@ -137,9 +137,10 @@ class FlatMapRows:
         columns, edges, keys = materialize(fed.columns), fed.edges.tolist(), DrawKeys(fed.keys, fed.key)
         groups = [(low, high) for low, high in pairwise(edges) if low < high]
         made = self._call.many([(_rows(columns, low, high), keys.part(low, high)) for low, high in groups])
+        given = [len(next(iter(one.values()))) if one else 0 for one in made]
         counts = np.zeros(len(fed.counts), dtype=np.int64)
-        counts[fed.counts > 0] = [len(next(iter(one.values()))) if one else 0 for one in made]
-        some = [one for one, count in zip(made, counts.tolist(), strict=True) if count]
+        counts[fed.counts > 0] = given
+        some = [one for one, count in zip(made, given, strict=True) if count]
         joined = self._joined(some) if some else {}
         spec = {name: field_of(column) for name, column in joined.items()}
         rows = np.arange(int(counts.sum()))
