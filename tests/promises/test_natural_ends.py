@@ -502,3 +502,76 @@ def filtered_lanes(rows: int, lanes: int) -> Lanes:
         [row for row in order.ids(0, lane, 0, int(order.lane_rows()[lane])).tolist() if row % 2]
         for lane in range(lanes)
     ]
+
+
+def logged(batch: Rows) -> Any:
+    """The odd rows; how many it was asked of is added to a file, which its code does not name."""
+    with Path(os.environ[OUTSIDE]).open("a") as file:
+        file.write(f"{len(batch['x'])}\n")
+    return batch["x"] % 2 == 1
+
+
+def test_ranks_take_what_is_left_without_running_lanes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "asked"
+    monkeypatch.setenv(OUTSIDE, str(log))
+    plan = numbers(40_000).shuffle(seed=0, block_rows=8).filter(logged).batch(400, lanes=40, wrap=True)
+    plan.count_rows()
+    log.write_text("")
+    found, _ = passes(plan, 4)
+    assert len(found[0]) == 50
+    once = 40_000 + 4 * 1_000  # each rank compares its first rows
+    assert sum(map(int, log.read_text().split())) < 1.3 * once
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+def test_ranks_share_a_lane(ranks: int) -> None:
+    plan = numbers(700).shuffle(seed=2).filter(third).batch(SIZE, lanes=1, wrap=True)
+    plan.count_rows()
+    (whole,), _ = passes(plan)
+    (found,), _ = passes(plan, ranks)
+    for here, wanted in zip(found, whole, strict=True):
+        assert_same(here, wanted)
+
+
+def test_bad_rows_are_left_out_of_epochs_that_end() -> None:
+    def some_fail(row: Rows) -> Rows:
+        if row["x"] % 7 == 0:
+            raise ps.DataError("a seventh row")
+        return row
+
+    plan = numbers(500).map_rows(some_fail).filter(odd).batch(SIZE)
+    wanted = sorted(number for number in range(500) if number % 2 and number % 7)
+    with ps.Loader(plan, on_error="skip") as loader:
+        with pytest.warns(UserWarning, match="bad sample"):
+            first = [batch["x"] for batch in loader]
+        second = [batch["x"] for batch in loader]
+    assert [sorted(np.concatenate(one).tolist()) for one in (first, second)] == [wanted] * 2
+
+
+@pytest.mark.parametrize("option", [{"isolation": "process"}, {"ledger": "here"}])
+def test_what_needs_the_number_of_steps_says_so(
+    option: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ps.PlanError, match=r"needs to know how many steps"):
+        ps.Loader(numbers(100).filter(odd).batch(10), **option)
+
+
+def test_a_state_that_was_changed_is_refused() -> None:
+    plan = plan_of("not shuffled")
+    _, state = passes(plan, steps=4)
+    assert state["ends"]
+    for ends in ({"0": -1}, {"99": 3}, [1], {"a": 1}, {"0": "7"}):
+        with ps.Loader(plan) as loader, pytest.raises(ps.StateError, match="it was changed"):
+            loader.load_state_dict({**state, "ends": ends})
+    with ps.Loader(plan) as loader:
+        loader.load_state_dict({**state, "ends": {**state["ends"], "0": state["ends"]["0"] + 1}})
+        with pytest.raises(ps.DataError, match="when they were counted"):
+            list(loader)
+
+
+def test_explain_says_where_an_epoch_ends() -> None:
+    words = numbers(100).filter(odd).batch(10).explain()
+    assert "as many steps an epoch as the data gives" in words
+    assert "an epoch ends where filter(odd) has given all of its rows" in words
+    assert "steps in the first epoch" in packed(100).batch(SIZE).explain()

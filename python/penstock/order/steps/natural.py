@@ -45,7 +45,9 @@ class NaturalBatches(BatchOrder):
     def in_words(self, world_size: int) -> list[str]:
         """How many steps there are, as far as is known, then where rows come from."""
         steps = (
-            f"{self.steps_per_epoch:,} steps an epoch" if self.is_known else "as many steps an epoch as the data gives"
+            f"{self.steps_per_epoch:,} steps in the first epoch"
+            if self.is_known
+            else "as many steps an epoch as the data gives"
         )
         return [f"{steps}, {self.batch_size} rows each, from {self.lanes} lanes", self.rows.words]
 
