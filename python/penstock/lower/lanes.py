@@ -22,6 +22,7 @@ from penstock.runtime.slots import Slots
 from penstock.runtime.tune import Depth
 from penstock.runtime.tuner import Tuner
 from penstock.source.protocol import Access
+from penstock.stages.lanes.ending_feed import EndingFeed
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.stages import STAGES
 
@@ -42,7 +43,7 @@ def feed_of(
     below = lower(_below(node, root, order, seed, above))
     here, budget, depth, stages = below.context, below.context.budget, _LANE_DEPTH, below.stages
     tuner = Tuner(stages, (budget,), above.fixed, has_kernels=False)  # kernels are tuned for all runs together
-    feed = LaneFeed(
+    feed = (EndingFeed if order.has_ends else LaneFeed)(
         STAGES[type(node)](node, above.where.cpus, partial(call_of, context=above)),
         order,
         lambda works, last: Run(

@@ -11,6 +11,8 @@ at each of these stages (`resolve.cut`), and every lane runs through it at its o
                         │ LaneItem
     above     LaneOutput → batch      a leaf whose rows are numbered lane by lane (`reader`), and wait in `made_rows` until they are taken
 
+Where an epoch ends with its data, `ending_feed` finds out where its lanes end (`lane_ends`), and `natural_steps` makes steps of what they give.
+
 `feed` joins the three, and finds out which row an error belongs to (`smaller_pieces`); `all_feeds` are all of a plan, at a step.
 
 A lane's state is small: the first row of its input that is still needed, how many of the rows that come of it are used, and the stage's own numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Position, Work
 from penstock.order.steps.natural import NaturalBatches
+from penstock.stages.lanes.ending_feed import EndingFeed
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.natural_steps import NaturalSteps
 from penstock.stages.lanes.states import LanePlace, Place, rows_given
@@ -36,7 +38,7 @@ class LaneFeeds:
         #: By epoch, where lanes stand when equal parts are over, as far as that was noted.
         self.left = dict[int, dict[int, list[Place]]]()
         if self.has_ends and (ends := self._known(0)) is not None:
-            self.feeds[0].know(ends)
+            self._ending.know(ends)
 
     def __bool__(self) -> bool:
         return bool(self.feeds)
@@ -68,7 +70,7 @@ class LaneFeeds:
     def order_of(self, epoch: int) -> NaturalBatches:
         """The order of an epoch that ends, as far as it is known."""
         assert isinstance(self._order, NaturalBatches)
-        ends = self.feeds[0].ends if epoch == self._begun.epoch else self._known(epoch)
+        ends = self._ending.ends if epoch == self._begun.epoch else self._known(epoch)
         return self._order if ends is None else self._order.of(ends)
 
     def _known(self, epoch: int) -> Ids | None:
@@ -90,7 +92,7 @@ class LaneFeeds:
         """Lanes give so many rows in an epoch, `LANE_ROWS` where that is not known."""
         self.ends[epoch] = ends
         if epoch == self._begun.epoch:
-            self.feeds[0].know(ends)
+            self._ending.know(ends)
 
     def know_as(self, other: LaneFeeds) -> None:
         """What the lanes of another share of the plan know, these know too."""
@@ -102,7 +104,7 @@ class LaneFeeds:
 
     def _keep_found(self) -> None:
         """What was found out of the epoch that ran stays known: where it goes on, steps are counted by it."""
-        epoch, found = self._begun.epoch, self.feeds[0].ends
+        epoch, found = self._begun.epoch, self._ending.ends
         if (found < LANE_ROWS).any():
             self.ends[epoch] = np.minimum(found, self.ends.get(epoch, found))
 
@@ -110,24 +112,29 @@ class LaneFeeds:
         self, start: Position, ranks: tuple[int, int], steps_per_work: int, taken: Callable[[], int] | None
     ) -> Iterator[Work]:
         """The steps of an epoch from one on, to its end."""
-        return NaturalSteps(self.feeds[0], self.order_of, ranks, self.mine, self.left).works(
+        return NaturalSteps(self._ending, self.order_of, ranks, self.mine, self.left).works(
             start, steps_per_work, taken
         )
 
     def pass_over(self, position: Position) -> None:
         """Nobody takes the rows before a step; raises what they failed by."""
         (rows,) = self._rows(position).values()
-        self.feeds[0].pass_over(rows)
+        self._ending.pass_over(rows)
 
     @property
     def fed_rows(self) -> int:
         """How many rows of the data were used up in this epoch."""
-        return self._lowest.fed_rows
+        return cast("EndingFeed", self._lowest).fed_rows
 
     @property
     def input_rows(self) -> int:
         """How many rows of the data an epoch has."""
         return int(self._lowest.order.epochs.lane_rows().sum())
+
+    @property
+    def _ending(self) -> EndingFeed:
+        """The one stage, where epochs end with it."""
+        return cast("EndingFeed", self.feeds[0])
 
     @property
     def _lowest(self) -> LaneFeed:
@@ -141,7 +148,7 @@ class LaneFeeds:
     def places(self, position: Position) -> dict[int, list[Place]]:
         """How to continue at a step that was begun, or that follows the last one that was."""
         if self.has_ends and position.epoch != self._begun.epoch:
-            return {lane: [feed.first_place().saved() for feed in self.feeds] for lane in self.mine}
+            return {lane: [self._ending.first_place().saved()] for lane in self.mine}
         rows = self._rows(position) if self.feeds else {}
         return {
             lane: [feed.place(lane, int(rows[feed.first_id][lane])).saved() for feed in self.feeds]

@@ -57,7 +57,7 @@ class LaneFeed:
     awaits a row behind that gets the error. So how many steps come before an error does not depend on which rows were read together. If
     none fails that way, whoever awaits rows gets the error at once.
 
-    Where `order` has ends, a run is of one epoch, and `ensure` waits until rows came or it is known that none will.
+    Where `order` has ends, a run is of one epoch: see `ending_feed`.
     """
 
     def __init__(
@@ -169,21 +169,7 @@ class LaneFeed:
         if not self.order.has_ends:
             return None
         known = self.order.epoch_rows
-        return self.below[0].ends_found if known is None else known
-
-    @property
-    def ends_found(self) -> Ids:
-        """How many rows each lane gave in this epoch, `LANE_ROWS` for those that have not ended."""
-        return self._ends.found(self._lanes.made)
-
-    @property
-    def ends(self) -> Ids:
-        """How many rows each lane gives in this epoch, `LANE_ROWS` where that is not known."""
-        return self._ends.known
-
-    def know(self, ends: Ids) -> None:
-        """Lanes give so many rows in this epoch."""
-        self._ends.know(ends)
+        return self.below[0]._ends.found(self.below[0]._lanes.made) if known is None else known  # noqa: SLF001  # its own class
 
     def feed_singly(self) -> None:
         """From the first row on, as few rows together as may be, so that each place is that of a single row; slow."""
@@ -201,10 +187,6 @@ class LaneFeed:
             given = rows_given(self.order.rows, 0, np.full(self.order.lanes, here.row, dtype=np.int64))
             return here._replace(below=tuple(feed.place(lane, int(given[feed.first_id][lane])) for feed in self.below))
 
-    def first_place(self) -> LanePlace:
-        """Where each lane begins an epoch, if epochs begin anew."""
-        return LanePlace(0, 0, None, tuple(feed.first_place() for feed in self.below))
-
     def forget_before(self, row: Ids) -> None:
         """Nobody asks any more for the places of output rows before these, one a lane."""
         with self._lock:
@@ -214,72 +196,6 @@ class LaneFeed:
                 given = rows_given(self.order.rows, 0, self._lanes.oldest)
                 for feed in self.below:
                     feed.forget_before(given[feed.first_id])
-
-    # Ends
-
-    def ensure(self, wanted: Ids) -> None:
-        """Waits until each lane has given so many rows, has ended, or cannot go on: `take` raises why, when it comes to that row."""
-        with self._lock:
-            self._asking.want(np.maximum(wanted, self._asking.taken))
-        try:
-            while (lacking := np.flatnonzero((self._lanes.made < wanted) & ~self._ends.has_ended)).size:
-                if any(one in self._failed for one in lacking.tolist()):
-                    return
-                self._feed_next()
-        except BaseException as error:
-            self._broken.append(error)
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether `ensure` met an error that is not of a lane."""
-        return bool(self._broken)
-
-    def has_failed(self, lane: int) -> bool:
-        """Whether a lane cannot go on."""
-        return lane in self._failed
-
-    @property
-    def made(self) -> Ids:
-        """How many rows each lane has given."""
-        return self._lanes.made
-
-    @property
-    def fed_rows(self) -> int:
-        """How many rows of its input are used up in this epoch."""
-        return int(self._lanes.fed.sum())
-
-    def turn_to(self, lanes: Ids, first: Ids) -> None:
-        """Asks for rows of the first of these lanes only, and after them of all of these."""
-        with self._lock:
-            self._of_rank = np.union1d(self._of_rank, lanes)
-            self._asking.turn_to(self._of_rank, first)
-            for feed in self.below:
-                feed.turn_to(self._of_rank, self._of_rank)
-
-    def enter(self, lanes: Ids, row: Ids, places: Mapping[int, LanePlace], at: int) -> None:
-        """Goes on with lanes that others ran so far, each from a row that is wanted there. places: where some stand at row `at`, if that is known."""
-        new = np.setdiff1d(lanes, self._of_rank).tolist()
-        self._go_on_at({lane: places[lane] for lane in new if lane in places and at <= row[lane]}, at)
-        with self._lock:
-            self._lanes.leave_out(np.array(new, dtype=np.int64), row)
-
-    def _go_on_at(self, places: Mapping[int, LanePlace], at: int) -> None:
-        """Lanes of which nothing runs go on from these places, at row `at`, unless they are further already."""
-        with self._lock:
-            better = {lane: place for lane, place in places.items() if place.row > self._lanes.fed[lane]}
-            if not better:
-                return
-            self._asking.close()
-            run, self.run = self.run, None
-        if run is not None:
-            run.close()
-        with self._lock:
-            for lane, place in better.items():
-                self._lanes.set(lane, place, at)
-        for number, feed in enumerate(self.below):
-            for lane, place in better.items():
-                feed._go_on_at({lane: place.below[number]}, place.row)  # noqa: SLF001  # its own class
-        self._restart(self._asking.taken, self._asking.wanted)
 
     # Rows
 
@@ -293,12 +209,6 @@ class LaneFeed:
         self._pass(wanted)
         return columns
 
-    def pass_over(self, row: Ids) -> None:
-        """Nobody takes the rows before these, one a lane; raises what they failed by."""
-        self._await(row)
-        self._pass(row)
-        self.forget_before(row)
-
     def _pass(self, row: Ids) -> None:
         with self._lock:
             self._asking.taken = row
@@ -309,10 +219,10 @@ class LaneFeed:
         with self._lock:
             self._asking.want(wanted)
         try:
-            for error in self._broken[:1]:
-                self._broken.clear()
-                raise error
             while (lacking := np.flatnonzero(self._lanes.made < wanted)).size:
+                for error in self._broken[:1]:
+                    self._broken.clear()
+                    raise error
                 for one in lacking.tolist():
                     if one in self._failed:
                         raise self._failed.pop(one)
@@ -363,18 +273,11 @@ class LaneFeed:
                 asking.wait()
                 with self._lock:
                     asked = asking.next_rows()
-            if self.order.has_ends and self.below:
-                asked = self._as_it_came(asking, asked)
-            yield Work(self._ends.epoch, number, 1, asked)
+            yield Work(self._ends.epoch, number, 1, self._as_it_came(asking, asked))
 
     def _as_it_came(self, asking: Asking, asked: AskedOfLanes) -> AskedOfLanes:
-        """What was asked for, as far as the stage below has given it: some lanes may have ended there."""
-        (below,) = self.below
-        wanted = np.zeros(self.order.lanes, dtype=np.int64)
-        np.maximum.at(wanted, asked.lane, asked.first + asked.count)
-        below.ensure(wanted)
-        with self._lock:
-            return asking.cut(below.ends_found)
+        """What was asked for, as far as the input has it."""
+        return asked
 
     def _keep(self, item: LaneItem) -> None:
         """What came is there to be taken, and lanes are so much further."""

@@ -10,7 +10,7 @@ from penstock.core.columns.spec import Ids
 from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.order.steps.cursor import Position, Work
 from penstock.order.steps.natural import NaturalBatches
-from penstock.stages.lanes.feed import LaneFeed
+from penstock.stages.lanes.ending_feed import EndingFeed
 from penstock.stages.lanes.states import LanePlace, Place
 
 #: Of what lanes have left, lane after lane, so many lanes are read ahead.
@@ -28,7 +28,7 @@ class NaturalSteps:
 
     def __init__(
         self,
-        feed: LaneFeed,
+        feed: EndingFeed,
         order_of: Callable[[int], NaturalBatches],
         ranks: tuple[int, int],
         mine: Sequence[int],
