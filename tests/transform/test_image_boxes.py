@@ -14,6 +14,7 @@ from penstock.core.columns.ragged import ragged_column
 from penstock.transform import image as I  # noqa: N812
 from support.along import BOX_FORMATS as FORMATS
 from support.along import HEIGHT, ROWS, WIDTH, applied, columns, drawn, lists
+from support.tries import tries
 
 torch = pytest.importorskip("torch")
 v2 = pytest.importorskip("torchvision.transforms.v2")
@@ -82,8 +83,8 @@ def test_what_boxes_lose_their_labels_lose() -> None:
 
 class TestIoUCrop:
     def test_it_is_drawn_as_torchvision_draws_it(self) -> None:
-        """Overlap, sides and place of the part, by KS tests over 4,000 draws of both."""
-        rows, boxes = 4_000, np.float32([[5, 6, 20, 30], [30, 2, 50, 39]])
+        """Overlap, sides and place of the part, by KS tests over many draws of both: 4,000 in a long run, since torchvision takes some milliseconds for each."""
+        rows, boxes = tries(4_000, at_least=600), np.float32([[5, 6, 20, 30], [30, 2, 50, 39]])
         given = {
             "image": np.broadcast_to(np.zeros((1, 1, 1, 1), np.uint8), (rows, HEIGHT, WIDTH, 3)),
             "boxes": np.broadcast_to(boxes, (rows, 2, 4)),
@@ -97,7 +98,7 @@ class TestIoUCrop:
         ]
         wanted = [theirs.make_params(sample) for _ in range(rows)]
         cropped = ~np.isnan(mine["top"])
-        assert cropped.mean() == pytest.approx(np.mean([bool(one) for one in wanted]), abs=0.03)
+        assert cropped.mean() == pytest.approx(np.mean([bool(one) for one in wanted]), abs=2 / np.sqrt(rows))
         for name in ("top", "left", "height", "width"):
             numbers = [one[name] for one in wanted if one]
             assert stats.ks_2samp(mine[name][cropped], numbers).pvalue > 0.01

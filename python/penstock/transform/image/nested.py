@@ -207,9 +207,14 @@ def _inside(ops: Sequence[Any]) -> tuple[str, ...]:
     found = list[str]()
     for place, op in enumerate(ops):
         if op.is_geometric:
-            drawn = ", ".join(f"{name}={getattr(op, name)!r}" for name in op.drawn_by)
+            drawn = ", ".join(f"{name}={_told(getattr(op, name), name)}" for name in op.drawn_by)
             found.append(f"{place}: {type(op).__name__}({drawn})")
     return tuple(found)
+
+
+def _told(value: Any, name: str) -> str:
+    """A field in words; what is inside is said as it is, since quotes in quotes double with every level."""
+    return f"[{'; '.join(value)}]" if name == "inside" else repr(value)
 
 
 def labelled(ops: Sequence[Any], numbers: Sequence[int], around: str = "") -> dict[int, str]:
