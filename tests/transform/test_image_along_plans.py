@@ -247,7 +247,7 @@ CROP = [I.RandomCrop(10)]
 REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "no image": (lambda: {"boxes": I.Boxes(of="image")}, "no chain of image ops"),
     "no such image": (lambda: {"image": CROP, "boxes": I.Boxes(of="photo")}, "no chain of image ops"),
-    "a view": (lambda: {"image": CROP, "view": I.From("image", CROP), "boxes": I.Boxes(of="view")}, "no chain of image"),
+    "a view": (lambda: {"image": CROP, "view": I.From("image", CROP), "boxes": I.Boxes(of="view")}, "another view of .image.: what lies along"),
     "of itself": (lambda: {"boxes": I.Boxes(of="boxes")}, "no chain of image ops"),
     "second": (lambda: {"image": [*CROP, I.Boxes(of="image")]}, "put it first"),
     "format": (lambda: {"image": CROP, "boxes": I.Boxes(of="image", format="LTRB")}, "a format: XYXY"),

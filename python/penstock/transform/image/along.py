@@ -12,6 +12,7 @@ from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.transform.family import Chains
 from penstock.transform.image.op import CHANNELS, Chain, ImageOp, check
+from penstock.transform.image.view import From
 
 MaskMode: TypeAlias = Literal["P", "L", "I16", "RGB", "LA", "RGBA"]
 
@@ -48,6 +49,11 @@ class AlongOp(ImageOp):
         if chains[name][0] is not self:
             raise PlanError(f"{self}: not the first op of {quoted(name)}; put it first")
         ops = chains.get(self.of, ())
+        if ops and isinstance(ops[0], From):
+            raise PlanError(
+                f"transform: {quoted(name)} goes along with {quoted(self.of)}, another view of {quoted(ops[0].column)}: what lies along goes with an image's own chain; "
+                f"say of={ops[0].column!r}, or give {quoted(self.of)} a column of its own, read(…, columns={{{ops[0].column!r}: …, {self.of!r}: …}}) of the same images"
+            )
         if name == self.of or not ops or ops[0].family != self.family or not ops[0].on_pixels or ops[0].draws_apart:
             raise PlanError(
                 f"transform: {quoted(name)} goes along with {quoted(self.of)}, which has no chain of image ops of its own beside it; write both in one "

@@ -23,7 +23,7 @@ from penstock.core.columns.rows import take_rows
 from penstock.core.columns.spec import Columns, Spec
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.kernels import BoxColumn
-from penstock.transform.family import Chains, Drawing, Kernel, Site, Workspace, one_column
+from penstock.transform.family import Chains, DeviceKernel, Drawing, Kernel, Site, Workspace, one_column
 from penstock.transform.image.along import KeyPoints, Mask
 from penstock.transform.image.along_columns import BoxChain, MaskChain, MovedImages, PointChain
 from penstock.transform.image.along_rows import Faults, NumberRows
@@ -36,6 +36,8 @@ class ImageChains(Protocol):
 
     columns: tuple[str, ...]
     fields: Spec
+
+    def on_device(self, columns: frozenset[str]) -> tuple[Any, Mapping[str, DeviceKernel]]: ...  # noqa: D102
 
     def counts(self) -> Counter[str]: ...  # noqa: D102
 
@@ -76,6 +78,7 @@ class AlongKernel(Kernel):
 
     def __init__(self, images: ImageChains, chains: Chains, site: Site) -> None:
         self._images = images
+        self._moving = {name: images.kernel_of(name) for name in images.fields}  # whole, whatever a device does of them
         self._boxes = {name: BoxChain(name, ops, site) for name, ops in chains.items() if isinstance(ops[0], Boxes)}
         self._points = {
             name: PointChain(name, ops[0], site) for name, ops in chains.items() if isinstance(ops[0], KeyPoints)
@@ -98,6 +101,15 @@ class AlongKernel(Kernel):
     def counts(self) -> Counter[str]:
         """See `Kernel`."""
         return self._images.counts()
+
+    def on_device(self, columns: frozenset[str]) -> tuple[Kernel | None, Mapping[str, DeviceKernel]]:
+        """See `Kernel`: what lies along goes where the whole chain goes, on the host. Pixels that are delivered as they are stay with it."""
+        images, ends = self._images.on_device(columns)
+        if images is None:
+            return self, {}
+        self._images = images
+        self.fields |= images.fields
+        return self, ends
 
     def sizes(self, drawing: Drawing) -> dict[int, npt.NDArray[np.uint32]]:
         """(height, width) of every image where ops of one chain meet it that draw by the size."""
@@ -152,7 +164,7 @@ class AlongKernel(Kernel):
         made = self._images(columns, keys, gathering, asked)
 
         def moved(of: str) -> MovedImages:
-            kernel = self._images.kernel_of(of)
+            kernel = self._moving[of]
             sizes = kernel.sizes_at_start(columns[of])
             return MovedImages(kernel.program, sizes, keys[of].rows, keys[of].stage, asked.get(of))
 
@@ -170,7 +182,7 @@ class AlongKernel(Kernel):
         """The boxes of each column, without those of bad rows, which are added to `bad`."""
         found = {}
         for name, chain in self._boxes.items():
-            sizes = self._images.kernel_of(chain.of).sizes_at_start(one_column(chain.of, columns))
+            sizes = self._moving[chain.of].sizes_at_start(one_column(chain.of, columns))
             found[name] = chain.rows(one_column(name, columns), sizes)
             bad.update(found[name].bad | bad)
         return found

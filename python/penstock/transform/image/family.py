@@ -68,7 +68,9 @@ class ImageFamily(Family):
 
     def device_ends(self, chains: Chains, site: Site, columns: frozenset[str]) -> Mapping[str, DeviceKernel]:
         """See `Family`."""
-        return {} if _parted(chains)[1] else _ends(_flat(chains, site), site, columns)
+        images, along = _parted(chains)
+        ends = _ends(_flat(images, site), site, columns)
+        return {name: end for name, end in ends.items() if end.host or not along}
 
     def layout(self, ops: Sequence[Any]) -> str:
         """See `Family`: "NCHW" where a chain does not say."""
