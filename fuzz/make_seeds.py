@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,9 @@ def pictures() -> dict[str, bytes]:
         out = io.BytesIO()
         image.save(out, kind, **options)
         found[name] = out.getvalue()
+    with zipfile.ZipFile(GOLDEN / "jxl.zip") as archive:
+        for name in ("lossy-rgb", "lossy-grey-16", "lossless-grey", "lossy-patches", "lossy-turned-6"):
+            found[f"jxl-{name}"] = archive.read(f"{name}.jxl")
     return found
 
 

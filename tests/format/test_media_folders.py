@@ -84,7 +84,7 @@ def test_lists_of_sound_and_films_keep_their_labels(tmp_path: Path, suffix: str,
 @pytest.mark.parametrize(
     ("chosen", "lost"),
     [
-        ("a.jpg", ["b.dcm", "c.jxl"]),
+        ("a.jpg", ["b.tga", "c.exr"]),
         ("a.wav", ["b.aiff"]),
         ("a.mp4", ["b.mpg"]),
         ("a.jpg", ["b.wav"]),

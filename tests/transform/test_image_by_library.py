@@ -19,10 +19,12 @@ from PIL import Image
 import penstock as ps
 from penstock.core.columns.spec import Field
 from penstock.core.errors import RowError
+from penstock.core.images import by_library
+from penstock.core.images.encoded import image_mode
 from penstock.core.limits import Limits
 from penstock.format.media.folder import IMAGES, VIDEO
 from penstock.transform import image as I  # noqa: N812
-from penstock.transform.image import ImageKernel, by_library, fuse
+from penstock.transform.image import ImageKernel, fuse
 from penstock.transform.image.decode import Decode
 from penstock.transform.image.kernel import run_views
 from penstock.transform.image.recipes.one_image import decoded
@@ -83,7 +85,7 @@ class TestPixels:
         found = decoded(data, Decode(mode="unchanged"))
         assert np.array_equal(found, np.asarray(wanted).reshape(found.shape))
         assert np.array_equal(decoded(data, Decode(mode="RGB")), np.asarray(wanted.convert("RGB")))
-        assert by_library.image_mode(data) == image.mode == wanted.mode
+        assert image_mode(data) == image.mode == wanted.mode
 
     def test_grey_with_alpha(self) -> None:
         data = saved("JPEG2000", translucent().convert("LA"))
@@ -236,7 +238,7 @@ class TestKernels:
             with pytest.raises(RowError, match=install):
                 ran(crops(), [data])
         with pytest.raises(ValueError, match=install):
-            by_library.image_mode(data)
+            image_mode(data)
 
     def test_videos_are_none(self) -> None:
         assert by_library.kind_of(b"\0\0\0\x18ftypmp42\0\0\0\0mp41isom") is None

@@ -23,7 +23,6 @@ REFUSED = {
     "refused-near-lossless.jls": r"a near-lossless \(JPEG-LS\) JPEG .*; store it as a baseline or progressive JPEG",
     "refused-2000.jp2": "a JPEG 2000 file.*convert",
     "refused-codestream.j2k": "a JPEG 2000 codestream.*convert",
-    "refused-xl.jxl": "a JPEG XL file.*convert",
     "refused-tifffile-big.tif": "a BigTIFF file.*convert",
     "refused-avif.avif": "an HEIC, AVIF or MP4 file.*convert",
     "refused-heif.heic": "an HEIC, AVIF or MP4 file.*convert",
@@ -31,7 +30,7 @@ REFUSED = {
 
 
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")  # Pillow's
-@pytest.mark.parametrize("name", [name for name in FILES if name not in REFUSED])
+@pytest.mark.parametrize("name", [name for name in FILES if name not in REFUSED and not name.endswith(".jxl")])
 def test_pixels_are_pillows(name: str) -> None:
     found, wanted = kernels.decode_image(FILES[name]), as_pillow(FILES[name])
     assert found.shape == wanted.shape

@@ -18,10 +18,10 @@ from penstock.cli.quarantine import look_into, show_quarantine
 from penstock.cli.seen import BoxColumn, BoxFormat, Format, LabelColumn, MaskColumn, Seeing, StepOps
 from penstock.cli.sheet import contact_sheet
 from penstock.cli.warnings import files_without_checksums, find_warnings
-from penstock.core import kernels
 from penstock.core.errors import DataError, PlanError
 from penstock.core.files.shards import Shards
 from penstock.core.files.whole import write_whole
+from penstock.core.images.encoded import image_size
 from penstock.dataset import Dataset
 from penstock.source.nulls import null_count
 
@@ -202,7 +202,7 @@ def _show_bytes(value: bytes) -> str:
     if not is_image(pa.array([value], pa.large_binary())):
         return f"{value[:16]!r}{'…' if len(value) > 16 else ''} ({size_text(len(value))})"
     try:
-        width, height, _ = kernels.image_info(value)
+        height, width = image_size(value)
     except ValueError as error:
         return f"unreadable image ({error}), {size_text(len(value))}"
     return f"image {width} × {height}, {size_text(len(value))}"

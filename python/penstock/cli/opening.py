@@ -14,6 +14,7 @@ from penstock.cli.console import progress
 from penstock.core.columns.rows import join_columns
 from penstock.core.columns.spec import Columns, Ids
 from penstock.core.errors import DataError, PlanError
+from penstock.core.images.by_library import HEAD_BYTES
 from penstock.dataset import Dataset
 from penstock.format.media.folder import IMAGES
 from penstock.loader import Loader
@@ -129,12 +130,12 @@ def image_column(dataset: Dataset) -> str | None:
 
 
 def is_image(column: Any) -> bool:
-    """Whether a row of a column, or of its lists, begins like a JPEG, PNG, WebP, BMP or GIF."""
+    """Whether a row of a column, or of its lists, begins like a file of an image."""
     if isinstance(column, pa.Array) and pa.types.is_large_list(column.type):
         column = column.flatten()
     if not isinstance(column, pa.Array) or not pa.types.is_large_binary(column.type):
         return False
-    heads = (value.as_py()[:64] for value in column if value.is_valid)
+    heads = (value.as_py()[:HEAD_BYTES] for value in column if value.is_valid)
     return any(map(IMAGES.matches, heads))
 
 

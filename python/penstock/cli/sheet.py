@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from penstock.cli.opening import image_columns, spread_images
-from penstock.core import kernels
 from penstock.core.errors import PlanError
+from penstock.core.images.encoded import rgb_of
 from penstock.dataset import Dataset
 from penstock.observe.png import Pixels, png
 
@@ -41,7 +41,7 @@ def _laid_out(tiles: list[Pixels]) -> Pixels:
 
 def _tile(data: bytes) -> Pixels:
     try:
-        image = kernels.decode_image(data)
+        image = rgb_of(data)
     except ValueError:
         return np.full((_TILE, _TILE, 3), _UNREADABLE, np.uint8)
     side = min(image.shape[:2])

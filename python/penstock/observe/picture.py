@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core import kernels
 from penstock.core.columns.op_step import MOST_PIXELS, thinned
+from penstock.core.images.by_library import HEAD_BYTES
+from penstock.core.images.encoded import image_size, rgb_of
+from penstock.core.images.heads import is_image
 from penstock.observe.png import Pixels, png
 
 #: Longest side of a picture in a page.
@@ -54,13 +56,12 @@ def file_kind(value: bytes) -> str:
 
 
 def _of_file(value: bytes) -> Picture | None:
-    kind = file_kind(value)
-    if not kind:
+    if not is_image(value[:HEAD_BYTES]):
         return None
     try:
-        width, height, _ = kernels.image_info(value)
-        if len(value) <= _MOST_BYTES:
-            return Picture(kind=kind, data=value, size=(height, width))
+        kind = file_kind(value)
+        if kind and len(value) <= _MOST_BYTES:
+            return Picture(kind=kind, data=value, size=image_size(value))
         return picture_of_pixels(decoded(value))
     except ValueError:
         return None
@@ -68,10 +69,10 @@ def _of_file(value: bytes) -> Picture | None:
 
 def decoded(value: bytes) -> Pixels:
     """The pixels of a file, RGB; ValueError for one that is damaged, or too large to be looked at."""
-    width, height, _ = kernels.image_info(value)
+    height, width = image_size(value)
     if width * height > MOST_PIXELS:
         raise ValueError(f"{width} × {height} pixels, too many to be looked at")
-    return kernels.decode_image(value)
+    return rgb_of(value)
 
 
 def picture_of_pixels(pixels: npt.NDArray[Any]) -> Picture:

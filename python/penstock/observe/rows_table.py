@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core import kernels
 from penstock.core.columns.overlay import Overlay
+from penstock.core.images.by_library import HEAD_BYTES
+from penstock.core.images.encoded import image_size
+from penstock.core.images.heads import is_image
 from penstock.core.messages import printable
 from penstock.observe.page_cells import Cells
-from penstock.observe.picture import file_kind
 
 #: Characters of a cell, and values of an array that are shown as they are.
 _WIDEST, _VALUES = 32, 4
@@ -79,9 +80,9 @@ def shown(value: Any) -> str:
 
 def _of_bytes(value: bytes) -> str:
     size = f"{len(value):,} bytes"
-    if file_kind(value):
+    if is_image(value[:HEAD_BYTES]):
         try:
-            width, height, _ = kernels.image_info(value)
+            height, width = image_size(value)
         except ValueError:
             return f"unreadable image, {size}"
         return f"image {width} × {height}, {size}"

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core import kernels
 from penstock.core.cancel import work_for
 from penstock.core.columns.spec import Columns, Ids, Spans
 from penstock.core.files.byte_ranges import ByteRanges, Progress
-from penstock.core.limits import DEFAULT_LIMITS
+from penstock.core.images.encoded import rgb_of
+from penstock.core.images.wanted import WantedPixels
 from penstock.source.protocol import Access, AnySource
 from penstock.stages.read.samples import load_readable
 
@@ -122,7 +122,7 @@ def _images(samples: Ids, loaded: Columns, columns: Sequence[str]) -> Iterator[t
 
 def _wrong_with(image: bytes) -> str:
     try:
-        kernels.decode_image(image, limits=DEFAULT_LIMITS.of_image)
+        rgb_of(image, WantedPixels(window="full"))  # the file of no window is a whole one, too
     except ValueError as error:
         return str(error)
     return ""

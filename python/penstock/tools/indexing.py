@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from penstock.batch.stack import materialize
-from penstock.core import kernels
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import Progress
+from penstock.core.images.encoded import image_size
 from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
 from penstock.plan.nodes import Node, Opened
@@ -61,7 +61,7 @@ def _image_column(opened: Opened, asked: str | None) -> str | None:
 def _is_image(column: Any) -> bool:
     values: Any = materialize({"": column})[""]
     try:
-        kernels.image_info(values[0].as_py())
+        image_size(values[0].as_py())
     except ValueError:
         return False
     return True

@@ -9,6 +9,7 @@ use image::{ColorType, ImageDecoder};
 use super::exif::png_chunks;
 use super::fault::Fault;
 use super::header::{Header, Kind, jpeg_segments};
+use super::jxl;
 use super::mode::{Mode, Stored};
 use super::pnm;
 
@@ -77,6 +78,7 @@ pub fn mode(data: &[u8], header: &Header) -> Result<Mode, Fault> {
         Kind::Bmp => bmp_mode(data),
         Kind::Tiff => tiff_mode(data),
         Kind::Pnm => pnm_mode(data),
+        Kind::Jxl => jxl_mode(data),
     }
 }
 
@@ -162,6 +164,17 @@ fn pnm_mode(data: &[u8]) -> Result<Mode, Fault> {
         Stored::Grey16 => Ok(Mode::I16),
         _ if found.is_wide() => Err(no_mode("a PPM of 16-bit colours", "Decode(mode=\"RGB\") scales them to 8 bits")),
         _ => Ok(Mode::Rgb),
+    }
+}
+
+fn jxl_mode(data: &[u8]) -> Result<Mode, Fault> {
+    match jxl::stored(data)? {
+        Stored::Grey8 => Ok(Mode::L),
+        Stored::Grey16 => Ok(Mode::I16),
+        Stored::GreyAlpha8 => Ok(Mode::La),
+        Stored::Rgb8 => Ok(Mode::Rgb),
+        Stored::Rgba8 => Ok(Mode::Rgba),
+        _ => Err(no_mode("a JPEG XL of 16-bit colours or alpha", "Decode(mode=\"RGB\") keeps the upper 8 bits")),
     }
 }
 

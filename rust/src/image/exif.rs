@@ -15,7 +15,8 @@ pub fn orientation(data: &[u8], kind: Kind) -> u8 {
         Kind::Png => png_chunks(data).find(|chunk| chunk.0 == *b"eXIf").map(|chunk| chunk.1),
         Kind::Webp => webp_chunks(data).find(|chunk| chunk.0 == *b"EXIF").map(|chunk| chunk.1),
         Kind::Tiff => Some(data),
-        Kind::Bmp | Kind::Gif | Kind::Pnm => None,
+        // JPEG XL is turned by its decoder.
+        Kind::Bmp | Kind::Gif | Kind::Pnm | Kind::Jxl => None,
     };
     exif.and_then(from_tiff).filter(|value| (1..=8).contains(value)).unwrap_or(1)
 }

@@ -1,6 +1,7 @@
 //! What a file's first bytes say: its kind and size, read without any decoder and without any allocation.
 
 use super::fault::Fault;
+use super::jxl;
 use super::pnm;
 use super::tiff::Tiff;
 
@@ -21,6 +22,8 @@ pub enum Kind {
     Tiff,
     /// PGM and PPM, the binary ones.
     Pnm,
+    /// JPEG XL, of which the first frame is taken.
+    Jxl,
 }
 
 impl Kind {
@@ -35,6 +38,7 @@ impl Kind {
             Self::Gif => "GIF",
             Self::Tiff => "TIFF",
             Self::Pnm => "PNM",
+            Self::Jxl => "JPEG XL",
         }
     }
 }
@@ -51,12 +55,11 @@ pub struct Header {
 }
 
 /// Names of other files that users pass to image decoders, by their first bytes.
-const OTHERS: [(&[u8], &str); 14] = [
+const OTHERS: [(&[u8], &str); 12] = [
     (b"II+\0", "a BigTIFF file"),
     (b"MM\0+", "a BigTIFF file"),
     (b"\0\0\0\x0cjP  ", "a JPEG 2000 file"),
     (b"\xff\x4f\xff\x51", "a JPEG 2000 codestream"),
-    (b"\xff\x0a", "a JPEG XL file"),
     (b"\0\0\x01\0", "an icon"),
     (b"\x76\x2f\x31\x01", "an OpenEXR file"),
     (b"%PDF", "a PDF file"),
@@ -65,7 +68,6 @@ const OTHERS: [(&[u8], &str); 14] = [
     (b"<svg", "an SVG drawing"),
     (b"<", "markup (an error page?)"),
     (b"version https://git-lfs", "a Git LFS pointer; fetch the data with `git lfs pull`"),
-    (b"\0\0\0\x0cJXL ", "a JPEG XL file"),
 ];
 
 /// The kind of a file, from its content.
@@ -79,11 +81,17 @@ pub fn sniff(data: &[u8]) -> Result<Kind, Fault> {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Kind::Webp,
         [b'B', b'M', ..] => Kind::Bmp,
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Kind::Gif,
-        [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => Kind::Tiff,
+        // The first 128 bytes of a DICOM file are free, and many hold the beginning of a TIFF.
+        [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] if !is_dicom(data) => Kind::Tiff,
         [b'P', b'5' | b'6', b' ' | b'\t' | b'\n' | b'\r' | b'#', ..] => Kind::Pnm,
+        [0xFF, 0x0A, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => Kind::Jxl,
         _ => return Err(unknown(data)),
     };
     Ok(kind)
+}
+
+fn is_dicom(data: &[u8]) -> bool {
+    data.get(128..132) == Some(b"DICM")
 }
 
 fn unknown(data: &[u8]) -> Fault {
@@ -92,11 +100,12 @@ fn unknown(data: &[u8]) -> Fault {
     }
     let other = OTHERS.iter().find(|(start, _)| data.starts_with(start)).map(|(_, name)| *name);
     let other = other.or((data.get(4..8) == Some(b"ftyp")).then_some("an HEIC, AVIF or MP4 file"));
+    let other = other.or(is_dicom(data).then_some("a DICOM file"));
     let start: Vec<String> = data.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let seems = other.map_or_else(|| format!("{} bytes", data.len()), |name| format!("it looks like {name}"));
     Fault::new(
         format!("not an image: it begins with {} ({seems})", start.join(" ")),
-        "give JPEG, PNG, WebP, BMP, GIF, TIFF, PGM or PPM data (convert others first)",
+        "give JPEG, PNG, WebP, BMP, GIF, TIFF, PGM, PPM or JPEG XL data (convert others first)",
     )
 }
 
@@ -114,6 +123,7 @@ pub fn read(data: &[u8], pixels_limit: u64) -> Result<Header, Fault> {
         Kind::Gif => gif_size(data),
         Kind::Tiff => tiff_size(data),
         Kind::Pnm => pnm::read(data).map(|found| (found.width, found.height)),
+        Kind::Jxl => jxl::size(data),
     };
     let name = kind.name();
     let (width, height) = size

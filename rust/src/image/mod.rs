@@ -17,6 +17,8 @@ pub mod filter;
 mod filter_short;
 pub mod header;
 pub mod indices;
+mod jxl;
+mod jxl_pixels;
 pub mod limits;
 pub mod loops;
 pub mod mode;

@@ -1,4 +1,4 @@
-//! Whole images of what no decoder streams: other JPEGs than baseline ones, PNG, WebP, BMP, GIF, TIFF, PGM and PPM.
+//! Whole images of what no decoder streams: other JPEGs than baseline ones, PNG, WebP, BMP, GIF, TIFF, PGM, PPM and JPEG XL.
 
 use std::io::Cursor;
 
@@ -11,6 +11,7 @@ use zune_jpeg::JpegDecoder;
 
 use super::fault::Fault;
 use super::header::{Header, Kind};
+use super::jxl_pixels;
 use super::limits::{Limits, png_bytes, zeroed};
 use super::mode::Stored;
 use super::pnm;
@@ -43,7 +44,7 @@ pub(super) fn other_jpeg(data: &[u8], header: &Header, limits: &Limits, whole: &
     Ok(stored)
 }
 
-/// PNG, WebP, BMP, GIF, TIFF, PGM and PPM.
+/// PNG, WebP, BMP, GIF, TIFF, PGM, PPM and JPEG XL.
 pub(super) fn other(data: &[u8], header: &Header, limits: &Limits, whole: &mut Vec<u8>) -> Result<Stored, Fault> {
     let source = Cursor::new(data);
     let damaged = |error: ImageError| damaged_other(header, &error);
@@ -64,6 +65,7 @@ pub(super) fn other(data: &[u8], header: &Header, limits: &Limits, whole: &mut V
             found.fill(pixels, whole);
             return Ok(stored);
         }
+        Kind::Jxl => return jxl_pixels::read(data, header, limits, whole),
         Kind::Tiff => {
             let mut decoder = TiffDecoder::new(source).map_err(damaged)?;
             decoder.set_limits(several_times(&decoder)).map_err(damaged)?;

@@ -15,26 +15,13 @@ from penstock.core.columns.plain import as_indices
 from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import DataError, RowError, SourceError
 from penstock.core.files.shards import Shards
+from penstock.core.images.heads import is_image
 from penstock.core.verbs.options import Options
 from penstock.format.media.classes import FileClasses, classes_of
 from penstock.format.media.said import Said
 from penstock.source.manifest import Manifest, joined_manifest
 from penstock.source.protocol import Access, Allocate, Format
 from penstock.source.selection import Selection
-
-_IMAGES = (
-    b"\xff\xd8\xff",
-    b"\x89PNG\r\n\x1a\n",
-    b"BM",
-    b"GIF87a",
-    b"GIF89a",
-    b"II*\0",
-    b"MM\0*",
-    b"\0\0\0\x0cjP  ",
-    b"\xff\x4f\xff\x51",
-)
-#: What files that are made of boxes say first, those of images.
-_BOXED_IMAGES = (b"ftypavif", b"ftypavis", b"ftyphei", b"ftyphev", b"ftypmif1", b"ftypmsf1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,11 +159,6 @@ def _classes(shards: Shards, options: Options) -> FileClasses:
         return FileClasses()
 
 
-def _is_image(head: bytes) -> bool:
-    riff = head[:4] == b"RIFF" and head[8:12] == b"WEBP"
-    return riff or head.startswith(_IMAGES) or head[4:].startswith(_BOXED_IMAGES)
-
-
 def _is_audio(head: bytes) -> bool:
     riff = head[:4] in (b"RIFF", b"RF64") and head[8:12] == b"WAVE"
     mpeg = len(head) > 2 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2 and head[2] >> 4 not in (0, 15)  # layer III
@@ -184,7 +166,7 @@ def _is_audio(head: bytes) -> bool:
 
 
 def _is_video(head: bytes) -> bool:
-    boxes = head[4:8] == b"ftyp" and head[8:12] != b"M4A " and not _is_image(head)
+    boxes = head[4:8] == b"ftyp" and head[8:12] != b"M4A " and not is_image(head)
     return boxes or head.startswith(b"\x1a\x45\xdf\xa3") or (head[:4] == b"RIFF" and head[8:12] == b"AVI ")
 
 
@@ -207,15 +189,15 @@ IMAGES = folder_format(
         ".heif",
         ".jp2",
         ".j2k",
+        ".jxl",
+        ".dcm",
     ),
-    _is_image,
+    is_image,
     "what its decoder sees; PNG any flipped bit, JPEG often nothing",
     # as of torchvision's ImageFolder and Pillow
     unread=(
         ".pbm",
         ".pnm",
-        ".jxl",
-        ".dcm",
         ".tga",
         ".jfif",
         ".exr",

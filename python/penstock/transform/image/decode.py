@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from math import isfinite
 from typing import Literal, TypeAlias, cast
 
 from penstock.core.arguments import is_one_of
 from penstock.core.errors import PlanError
-from penstock.transform.image.op import CHANNELS, Chain, ImageOp, Numbers, check
+from penstock.core.images.wanted import Window
+from penstock.transform.image.op import CHANNELS, Chain, ImageOp, Numbers, check, set_fields
 
 Mode: TypeAlias = Literal["RGB", "L", "LA", "RGBA", "I16", "P", "unchanged"]
 
@@ -20,9 +22,9 @@ class _NotSaid(str):
 
 @dataclass(frozen=True)
 class Decode(ImageOp):
-    """Decodes a JPEG, PNG, WebP, BMP, GIF (first frame), TIFF (first page), PGM or PPM file to pixels: RGB, unless `mode` says another kind.
+    """Decodes a JPEG, PNG, WebP, BMP, GIF (first frame), TIFF (first page), PGM, PPM or JPEG XL (first frame) file to pixels: RGB, unless `mode` says another kind.
 
-    AVIF and JPEG 2000 are decoded by Pillow, HEIF by pillow-heif, where these are installed.
+    AVIF and JPEG 2000 are decoded by Pillow, HEIF by pillow-heif, DICOM of one frame by pydicom, where these are installed.
 
     A batch has shape (rows, channels, height, width), or with channels last after `ToLayout("NHWC")`; grey and masks keep their one channel. Modes have Pillow's
     names:
@@ -47,6 +49,10 @@ class Decode(ImageOp):
             raising an error. Default: False.
         entry_points: "auto", the default, uses the JPEG index of the data if there is one (`penstock index --jpeg` makes it). "build" makes it while the
             first epoch decodes. "off" uses none. The pixels are the same.
+        window: of DICOM's grey, which numbers become black and white, that is 0 and 255, or 0 and 65,535 with mode "I16". (center, width) says it in numbers
+            behind the file's rescale, Hounsfield units in a CT, by the standard's function LINEAR: (0, 65536) with "I16" keeps whole numbers, plus 32,768. "file"
+            takes the file's first window or VOI table. "full" takes all that the file's bits can state. Default: None, which is "file" for modes of 8 bits; with
+            "I16" numbers stand for themselves. Where that cannot be done, the file is an error: no window is guessed. MONOCHROME1 is inverted in all of them.
 
     Raises:
         PlanError: for another mode, and where it is not the first op on a column of bytes.
@@ -64,12 +70,21 @@ class Decode(ImageOp):
     fast: bool = False
     allow_truncated: bool = False
     entry_points: Literal["auto", "build", "off"] = field(default="auto", metadata={"affects_result": False})
+    window: Window = field(default=None, metadata={"later": True})
 
     def settle(self) -> None:
         """See `ImageOp`."""
         modes = ", ".join(f'"{mode}"' for mode in CHANNELS)
         check(self, is_one_of(self.mode, (*CHANNELS, "unchanged")), f'a mode: {modes} or "unchanged"')
         check(self, is_one_of(self.entry_points, ("auto", "build", "off")), "entry_points 'auto', 'build' or 'off'")
+        if self.window is not None and not is_one_of(self.window, ("file", "full")):
+            is_pair = isinstance(self.window, (tuple, list)) and len(self.window) == 2
+            check(self, is_pair, "window=(center, width), 'file' or 'full'")
+            center, width = map(float, self.window)
+            check(
+                self, isfinite(center) and isfinite(width) and width >= 1, "a finite center, and a width of at least 1"
+            )
+            set_fields(self, window=(center, width))
 
     @property
     def warns(self) -> bool:
@@ -82,7 +97,8 @@ class Decode(ImageOp):
             raise PlanError(f"Decode() as op {chain.number}; put it first, and only for bytes")
         mode = "RGB" if self.mode == "unchanged" else self.mode  # until it is known: see `DecodeAs`
         numbers = Numbers.of("uint16" if mode == "I16" else "uint8")
-        return replace(chain, mode=mode, numbers=numbers, decode=(self.apply_exif, self.fast, self.allow_truncated))
+        how = (self.apply_exif, self.fast, self.allow_truncated)
+        return replace(chain, mode=mode, numbers=numbers, decode=how, window=self.window)
 
 
 @dataclass(frozen=True)

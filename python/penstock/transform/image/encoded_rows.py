@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from penstock.core.columns.spec import Column
 from penstock.core.errors import RowError
+from penstock.core.images.by_library import HEAD_BYTES, Kind, as_png, kind_of, readable_head
+from penstock.core.images.wanted import UnreadFileError, WantedPixels
 from penstock.core.limits import Limits
-from penstock.transform.image.by_library import HEAD_BYTES, Kind, UnreadFileError, as_png, kind_of, readable_head
 from penstock.transform.image.native_spans import NativeSpans, native_spans, replaced
 
 _T = TypeVar("_T")
@@ -24,8 +25,8 @@ class EncodedRows:
     A column without files for libraries costs nothing more: they are looked for once native code has refused one.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, wanted: WantedPixels) -> None:
+        self._limits, self._wanted = limits, wanted
         self._has_met_some = False
 
     def run(self, run: Callable[[NativeSpans], _T], column: Column, threads: int) -> _T:
@@ -47,7 +48,7 @@ class EncodedRows:
 
         def made(row: int) -> bytes | UnreadFileError:
             try:
-                return as_png(_bytes(spans, row), kinds[row], self._limits)
+                return as_png(_bytes(spans, row), kinds[row], self._limits, self._wanted)
             except UnreadFileError as error:
                 return error
 

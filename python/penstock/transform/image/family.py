@@ -16,11 +16,11 @@ from penstock.core.columns.op_step import OpStep
 from penstock.core.columns.spec import Columns, EntryPoints, Ids
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, RowError
+from penstock.core.images.encoded import image_mode
 from penstock.core.messages import quoted
 from penstock.source.jpeg_index import Growing, entry_points_of, index_path, load
 from penstock.transform.family import Chains, DeviceKernel, Drawing, Family, Kernel, Site, Workspace, one_column
 from penstock.transform.image.along_kernel import AlongKernel
-from penstock.transform.image.by_library import image_mode
 from penstock.transform.image.decode import Decode, loss_in_words
 from penstock.transform.image.device import DeviceSplit, split
 from penstock.transform.image.kernel import (

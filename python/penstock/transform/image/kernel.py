@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from penstock.core.columns.spec import Column, EntryPoints, Field, Ids
 from penstock.core.errors import PlanError
-from penstock.core.kernels import BoxColumn, ImageProgram, image_info, run_image_views
+from penstock.core.images import encoded
+from penstock.core.images.wanted import WantedPixels
+from penstock.core.kernels import BoxColumn, ImageProgram, run_image_views
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.messages import quoted
-from penstock.transform.image.by_library import readable_head
 from penstock.transform.image.decode import Decode, as_first
 from penstock.transform.image.encoded_rows import EncodedRows, sizes_from, spans_of_heads
 from penstock.transform.image.op import Chain, ImageOp, Numbers
@@ -47,7 +48,8 @@ class ImageKernel:
     ) -> None:
         self._channels_first = channels_first
         self._program = program_of(chain, height, width, limits)
-        self.encoded = EncodedRows(limits)
+        is_wide = (chain.first_mode or chain.mode) == "I16"
+        self.encoded = EncodedRows(limits, WantedPixels(is_wide=is_wide, window=chain.window))
         self._by_size = {place: chain.geometry[place][0] for place in chain.by_size}
         self.images: Counter[str] = Counter()
         self._counting = threading.Lock()
@@ -229,8 +231,7 @@ def as_first_is(ops: Sequence[ImageOp], mode_of_first: Callable[[], str]) -> tup
 def image_size(data: bytes, ops: Sequence[ImageOp]) -> tuple[int, int]:
     """The (height, width) of an encoded image at the chain's start, from its header. Raises ValueError."""
     apply_exif = any(op.apply_exif for op in ops if isinstance(op, Decode))
-    width, height, _ = image_info(readable_head(data), apply_exif)
-    return height, width
+    return encoded.image_size(data, apply_exif=apply_exif)
 
 
 #: Stands for any size where the chain fixes it.

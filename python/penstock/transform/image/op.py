@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.core.arguments import is_one_of
 from penstock.core.errors import PlanError
+from penstock.core.images.wanted import Window
 from penstock.core.messages import quoted
 from penstock.transform.family import Op
 
@@ -52,7 +53,7 @@ class Chain:
     """What ops have described so far.
 
     mode: the pixels that the next op works on. first_mode: those that the first one works on, where an op has changed them since. encoded: whether it begins with bytes of a file. geometry: the native ops on pixels, each with its number in the chain, which keys its
-    random choices. by_size: the places in `geometry` of those that draw by the size of the image. decode: (apply_exif, fast, allow_truncated). fixes_size: whether all results have one size.
+    random choices. by_size: the places in `geometry` of those that draw by the size of the image. decode: (apply_exif, fast, allow_truncated). window: see `Decode`. fixes_size: whether all results have one size.
     is_erased: whether a part of the numbers that are emitted is replaced. crops: how many images each one has become, one below another; the result has an axis of them.
     """
 
@@ -63,6 +64,7 @@ class Chain:
     geometry: tuple[tuple[int, dict[str, Any]], ...] = ()
     by_size: tuple[int, ...] = ()
     decode: tuple[bool, bool, bool] = (False, False, False)
+    window: Window = None
     numbers: Numbers = field(default_factory=Numbers)
     layout: Literal["NCHW", "NHWC"] = "NCHW"
     fixes_size: bool = False

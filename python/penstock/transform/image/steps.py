@@ -15,10 +15,10 @@ from penstock.core.columns.op_step import MOST_PIXELS, OpStep, thinned
 from penstock.core.columns.rows import take_rows
 from penstock.core.columns.spec import Column, Field, Ids
 from penstock.core.errors import PlanError, RowError
+from penstock.core.images.by_library import readable_head
 from penstock.core.kernels import BoxColumn
 from penstock.core.limits import Limits
 from penstock.core.messages import quoted
-from penstock.transform.image.by_library import readable_head
 from penstock.transform.image.kernel import ImageKernel, chain_of
 from penstock.transform.image.numbers import ToLayout
 from penstock.transform.image.op import Chain

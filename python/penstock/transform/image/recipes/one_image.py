@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.core.columns.spec import Field
 from penstock.core.errors import DataError, RowError
-from penstock.transform.image.by_library import image_mode
+from penstock.core.images.encoded import image_mode
 from penstock.transform.image.decode import Decode
 from penstock.transform.image.kernel import as_first_is, fuse, image_size
 from penstock.transform.image.numbers import ToLayout

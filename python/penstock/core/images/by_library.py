@@ -1,4 +1,4 @@
-r"""Files that libraries decode: AVIF and JPEG 2000 by Pillow, HEIF by pillow-heif. Native code gets each as a PNG that is not compressed.
+r"""Files that libraries decode: AVIF and JPEG 2000 by Pillow, HEIF by pillow-heif, DICOM by pydicom. Native code gets each as a PNG that is not compressed.
 
 kind_of(b"\xff\x4f\xff\x51").name == "JPEG 2000"
 """
@@ -16,35 +16,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core import kernels
+from penstock.core.images.heads import is_dicom
+from penstock.core.images.wanted import UnreadFileError, WantedPixels
 from penstock.core.installing import pip_install
 from penstock.core.limits import Limits
 
 #: How many first bytes tell the kind of a file.
-HEAD_BYTES = 64
+HEAD_BYTES = 132
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file. open: makes an image of it, whose pixels are decoded later; ImportError where the library is missing. install: what to give pip then."""
+    """A kind of file. open: makes of it the image that is wanted, whose pixels are decoded later; ImportError where the library is missing. install: what to give pip then."""
 
     name: str
-    open: Callable[[io.BytesIO], Any]
+    open: Callable[[io.BytesIO, WantedPixels], Any]
     install: tuple[str, ...]
-
-
-class UnreadFileError(ValueError):
-    """A file that its library does not decode: what was found, and what to do about it."""
-
-    def __init__(self, found: str, do: str) -> None:
-        super().__init__(f"{found}; {do}")
-        self.found, self.do = found, do
 
 
 # The libraries' classes, not Image.open: that knows what a program has registered, and has limits of its own.
 
 
-def _avif(file: io.BytesIO) -> Any:
+def _avif(file: io.BytesIO, _: WantedPixels) -> Any:
     from PIL.AvifImagePlugin import SUPPORTED, AvifImageFile
 
     if not SUPPORTED:
@@ -52,22 +45,29 @@ def _avif(file: io.BytesIO) -> Any:
     return AvifImageFile(file)
 
 
-def _jpeg_2000(file: io.BytesIO) -> Any:
+def _jpeg_2000(file: io.BytesIO, _: WantedPixels) -> Any:
     from PIL.Jpeg2KImagePlugin import Jpeg2KImageFile
 
     return Jpeg2KImageFile(file)
 
 
-def _heif(file: io.BytesIO) -> Any:
+def _heif(file: io.BytesIO, _: WantedPixels) -> Any:
     from pillow_heif import HeifImageFile
 
     opened: Any = HeifImageFile  # its signature is not typed
     return opened(file)
 
 
+def _dicom(file: io.BytesIO, wanted: WantedPixels) -> Any:
+    from penstock.core.images.dicom import DicomImage
+
+    return DicomImage(file, wanted)
+
+
 _AVIF = Kind("AVIF", _avif, ("--upgrade", "pillow"))
 _JPEG_2000 = Kind("JPEG 2000", _jpeg_2000, ("--upgrade", "pillow"))
 _HEIF = Kind("HEIF", _heif, ("pillow-heif",))
+_DICOM = Kind("DICOM", _dicom, ("pydicom",))
 
 #: The brands in the first box of files that are made of boxes; AVIF's before HEIF's, which are in both.
 _BRANDS = {
@@ -82,23 +82,20 @@ def kind_of(head: bytes) -> Kind | None:
         end = min(int.from_bytes(head[:4], "big"), HEAD_BYTES)
         brands = {head[at : at + 4] for at in (8, *range(16, end, 4))}
         return next((kind for kind, known in _BRANDS.items() if known & brands), None)
+    if is_dicom(head):
+        return _DICOM
     return _JPEG_2000 if head.startswith((b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51")) else None
-
-
-def image_mode(data: bytes) -> str:
-    """The mode that holds an image unchanged; ValueError where none does."""
-    return kernels.image_mode(readable_head(data))
 
 
 def readable_head(data: bytes) -> bytes:
     """A file as it is, or for one that a library decodes the head of a PNG that says what is in it. Raises UnreadFileError."""
     kind = kind_of(data[:HEAD_BYTES])
-    return data if kind is None else _png(*_described(_opened(data, kind), kind))
+    return data if kind is None else _png(*_described(_opened(data, kind, WantedPixels(is_wide=True)), kind))
 
 
-def as_png(data: bytes, kind: Kind, limits: Limits) -> bytes:
+def as_png(data: bytes, kind: Kind, limits: Limits, wanted: WantedPixels) -> bytes:
     """A file that a library decodes, as a PNG of its pixels. Raises UnreadFileError, for a file above the limits before its pixels are decoded."""
-    image = _opened(data, kind)
+    image = _opened(data, kind, wanted)
     size, mode, orientation = _described(image, kind)
     _check_size(size, mode, len(data), kind, limits)
     try:
@@ -109,6 +106,8 @@ def as_png(data: bytes, kind: Kind, limits: Limits) -> bytes:
             f"a {kind.name} image of {size[0]} × {size[1]} pixels, for which this process has not enough memory",
             "give the process more memory, or refuse such images with Limits(image_bytes=…)",
         ) from None
+    except UnreadFileError:
+        raise
     except Exception as error:
         raise _damaged(kind, error) from error
     if pixels.shape[:2] != size[::-1]:
@@ -120,9 +119,11 @@ def _damaged(kind: Kind, why: Any) -> UnreadFileError:
     return UnreadFileError(f"a damaged {kind.name} file ({' '.join(str(why).split())})", "replace the file")
 
 
-def _opened(data: bytes, kind: Kind) -> Any:
+def _opened(data: bytes, kind: Kind, wanted: WantedPixels) -> Any:
     try:
-        return kind.open(io.BytesIO(data))
+        return kind.open(io.BytesIO(data), wanted)
+    except UnreadFileError:
+        raise
     except ImportError as error:
         raise UnreadFileError(
             f"an image in a {kind.name} file, whose library cannot be imported ({error})",
