@@ -50,9 +50,14 @@ class Lru(Generic[_K, _V]):
             self._drop(key)
             self._values[key] = value
             self._weight += self._weigh(value)
-            while self._weight > self._limit and len(self._values) > 1:
-                self._drop(next(iter(self._values)))
+            self._evict()
         return value
+
+    def bound(self, limit: int) -> None:
+        """Takes another limit from now on, and evicts what is above it."""
+        with self._lock:
+            self._limit = limit
+            self._evict()
 
     def drop(self, key: _K) -> None:
         """Evict a value, if it is there."""
@@ -64,6 +69,10 @@ class Lru(Generic[_K, _V]):
         with self._lock:
             while self._values:
                 self._drop(next(iter(self._values)))
+
+    def _evict(self) -> None:
+        while self._weight > self._limit and len(self._values) > 1:
+            self._drop(next(iter(self._values)))
 
     def _drop(self, key: _K) -> None:
         if key in self._values:

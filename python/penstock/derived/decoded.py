@@ -31,6 +31,8 @@ from penstock.derived.row_file import SUFFIX, BlockFile, BlockWriter, binary_col
 
 #: Data up to this size stays whole in memory; of larger data this much.
 MEMORY_BYTES = 256 << 20
+#: What of a loader's memory may be kept so, and what decoding may take, unless one part takes more.
+_KEPT_PART = 4
 #: How many parts are decoded at once: two, since several threads decode each, and more of small ones, which wait for a store.
 _TOGETHER, _SMALL_TOGETHER = 2, 8
 #: Parts up to this size are small.
@@ -59,18 +61,33 @@ class DecodedParts:
     ) -> None:
         self._decode, self._key, self._count, self._total_bytes = decode, key, count, total_bytes
         self._part_bytes = part_bytes
-        self._stores = total_bytes > MEMORY_BYTES
+        self._kept_bytes, self._has_room = MEMORY_BYTES, True
         self._memory: Lru[int, Rows] = Lru(MEMORY_BYTES, weigh=attrgetter("nbytes"))
         self._mapped: Lru[int, Rows] = Lru(_MAPS)
         self._stored_bytes = 0
         self._files: DerivedFiles | None = None
         self._doing: dict[int, Future[Rows]] = {}
         self._lock = threading.Lock()
-        self._turn = threading.Semaphore(_SMALL_TOGETHER if part_bytes <= _SMALL_BYTES else _TOGETHER)
+        self._together = _SMALL_TOGETHER if part_bytes <= _SMALL_BYTES else _TOGETHER
+        self._turn = threading.Semaphore(self._together)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Make copies in other processes start empty."""
         return DecodedParts, (self._decode, self._key, self._count, self._total_bytes, self._part_bytes)
+
+    def keep_within(self, memory_bytes: int, working_bytes: int) -> int:
+        """Keeps and decodes at once no more than suits a loader that may hold so much; how much that is at most.
+
+        working_bytes: what decoding the largest part takes. Of several loaders the one that may hold least counts.
+        """
+        with self._lock:
+            if memory_bytes // _KEPT_PART < self._kept_bytes:
+                self._kept_bytes = memory_bytes // _KEPT_PART
+                self._memory.bound(self._kept_bytes)
+            if (fitting := max(1, memory_bytes // _KEPT_PART // max(1, working_bytes))) < self._together:
+                self._together, self._turn = fitting, threading.Semaphore(fitting)
+        kept_bytes = self._total_bytes if self.stays_in_memory else min(working_bytes, self._kept_bytes)
+        return kept_bytes + self._together * working_bytes
 
     def slice(self, number: int, first: int, rows: int) -> Rows:
         """Rows [first, first + rows) of a part; they keep nothing else in memory alive."""
@@ -91,10 +108,14 @@ class DecodedParts:
     @property
     def stays_in_memory(self) -> bool:
         """Whether all parts do, each decoded once."""
-        return self._total_bytes <= MEMORY_BYTES
+        return self._total_bytes <= self._kept_bytes
+
+    @property
+    def _stores(self) -> bool:
+        return self._has_room and not self.stays_in_memory
 
     def _is_kept(self, number: int) -> bool:
-        return self._total_bytes <= MEMORY_BYTES or number in self._mapped
+        return self.stays_in_memory or number in self._mapped
 
     def _part(self, number: int) -> Rows:
         """A whole part; a thread that requests it while it is being decoded waits for it."""
@@ -142,7 +163,7 @@ class DecodedParts:
                     )
                     weakref.finalize(self, self._files.release)
                 except SourceError:
-                    self._stores = False
+                    self._has_room = False
                 except OSError as error:
                     self._without_room(f"{error.strerror or error}")
             return self._files if self._stores else None
@@ -173,7 +194,7 @@ class DecodedParts:
 
     def _without_room(self, found: str) -> None:
         if self._stores:
-            self._stores = False
+            self._has_room = False
             warn(
                 f"decoded columns are not cached ({found}); they are decoded again whenever they are needed, which is slow; "
                 "free some room or point XDG_CACHE_HOME to a larger disk"

@@ -380,7 +380,7 @@ class Loader(Generic[BatchT]):
     def explain(self) -> str:
         """The plan as this loader runs it, in words: see `Dataset.explain`; and which ops the device does."""
         deliver = None if self._told.isolation else self._deliver  # the child delivers NumPy arrays
-        return printable_lines(explain(self.dataset.root, self.world_size, deliver))
+        return printable_lines(explain(self.dataset.root, self.world_size, deliver, self._told.memory_bytes))
 
     def __repr__(self) -> str:
         self._rank.share_now()

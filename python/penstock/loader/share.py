@@ -250,6 +250,8 @@ def share_of(
     cpus = min(options.cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus()))
     where = RankSettings(rank=rank, world_size=world_size, cpus=cpus, equal_parts=equal_parts)
     lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance, fixed=fixed)
+    if options.memory_bytes:
+        lowered.needs.check(options.memory_bytes)
     return RankShare(dataset=dataset, rank=rank, world_size=world_size, weights=weights, lowered=lowered)
 
 

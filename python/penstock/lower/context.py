@@ -35,7 +35,7 @@ ITEM_BYTES = 8 << 20
 class Sources:
     """Where the rows of a plan come from: its first stages read them all together.
 
-    first_ids: of each, then the end of all. links: which follow the rows of others. rows: of all, but those that follow. record_bytes: of a row, in the mean.
+    first_ids: of each, then the end of all. links: which follow the rows of others. rows: of all, but those that follow. record_bytes: of a row, in the mean, decoded.
     """
 
     origins: tuple[Origin, ...]
@@ -66,8 +66,9 @@ def sources_of(root: Node) -> Sources:
     every, first_ids, links = resolve(root).origins, resolve(root).first_ids, resolve(root).links
     leads = [not any(link.follows[0] <= one < link.follows[1] for link in links) for one in first_ids[:-1]]
     rows = int(np.diff(first_ids)[leads].sum())
-    size_bytes = sum(origin.size_bytes for origin in every)
-    return Sources(origins=every, first_ids=first_ids, links=links, rows=rows, record_bytes=size_bytes // max(1, rows))
+    decoded_bytes = sum(origin.decoded_bytes for origin in every)
+    record_bytes = decoded_bytes // max(1, rows)
+    return Sources(origins=every, first_ids=first_ids, links=links, rows=rows, record_bytes=record_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,12 @@ from penstock.core.columns.spec import Ids, Spec
 from penstock.core.warnings import warn
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
+from penstock.lower.memory import MemoryNeeds, OpenBlocks
 from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Position, Work, works
 from penstock.processes.pool import Pool
 from penstock.resolve.ordering import RankSettings
-from penstock.runtime.budget import Budget
+from penstock.runtime.budget import ALLOWED, Budget
 from penstock.runtime.item_bytes import ColumnBytes
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Stage
@@ -30,7 +31,7 @@ from penstock.stages.lanes.feed import LaneFeed
 class Stages:
     """The stages of a plan, or of what is below one of its lane stages. made: what comes out of them. after: how many there are up to each node, by its id.
 
-    feeds: the lane stages that its rows come from; below: what runs below each of them. window_bytes: what blocks of open windows take.
+    feeds: the lane stages that its rows come from; below: what runs below each of them. blocks: those that are open, None where none are.
     """
 
     context: Context
@@ -40,7 +41,12 @@ class Stages:
     feeds: tuple[LaneFeed, ...]
     below: tuple[Stages, ...]
     item_bytes: ColumnBytes
-    window_bytes: int
+    blocks: OpenBlocks | None
+
+    @property
+    def window_bytes(self) -> int:
+        """What blocks of open windows take, about."""
+        return 0 if self.blocks is None else self.blocks.size_bytes
 
     @property
     def row_bytes(self) -> int:
@@ -80,8 +86,7 @@ class Lowered:
     """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items.
 
     columns: the fields of what is delivered, None where only a user's function knows them.
-    budget: the memory that a run may hold, below: those of what runs below lane stages; window_bytes: how much of it the blocks of open windows
-    take, about; batch_bytes: how much a batch on its way. lanes: the stages that run lane by lane, with a state of their own. workers: the processes
+    budget: the memory that a run may hold, below: those of what runs below lane stages; needs: what is held in any case. lanes: the stages that run lane by lane, with a state of their own. workers: the processes
     that call users' functions, if any do. tuner: keeps what it learnt from run to run. caches: what `cache()` keeps, above lane stages;
     cacheable: where there is none, which dataset one could keep ("" for all rows), and the stages that would be below it. on_device: which ops the device does, in words.
     """
@@ -95,8 +100,7 @@ class Lowered:
     slots: tuple[Slots, ...]
     columns: Spec | None
     budget: Budget
-    window_bytes: int
-    batch_bytes: int
+    needs: MemoryNeeds
     lanes: LaneFeeds
     workers: Pool
     tuner: Tuner
@@ -116,11 +120,21 @@ class Lowered:
         every = [budget.figures() for budget in (self.budget, *self.below)]
         return {name: sum(figures[name] for figures in every) for name in every[0]}
 
+    @property
+    def window_bytes(self) -> int:
+        """What the blocks of open windows take, about."""
+        return self.needs.window_bytes
+
+    @property
+    def batch_bytes(self) -> int:
+        """What a batch on its way takes."""
+        return self.needs.batch_bytes
+
     def check_memory(self) -> None:
-        """Warns, once, if blocks of open windows and one item take more memory than there may be held."""
+        """Warns, once, if what is held in any case takes more memory than there may be held."""
         limit = sum(budget.limit_bytes for budget in (self.budget, *self.below))
-        needed = self.window_bytes + self.batch_bytes
-        if needed > limit and not self.warned:
+        needed = self.needs.size_bytes
+        if needed > ALLOWED * limit and not self.warned:
             self.warned.append(needed)
             for budget in (self.budget, *self.below):
                 budget.has_warned = True

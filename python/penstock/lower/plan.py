@@ -15,6 +15,7 @@ from penstock.lower.known_ends import known_ends
 from penstock.lower.lanes import LANE_ROWS
 from penstock.lower.layouts import with_layouts
 from penstock.lower.lowered import Lowered, Stages, share_memory
+from penstock.lower.memory import MemoryNeeds
 from penstock.lower.on_device import OnDevice, in_words, last_transform
 from penstock.lower.reading import FAR_BYTES
 from penstock.lower.stages import delivering, stages_of
@@ -118,8 +119,13 @@ def _ready(lowered: Stages, deliver: Deliver, *, steps_per_item: int) -> Lowered
         ),
         caches=tuple(reader.cached for reader in lowered.context.caches.values()),
         below=tuple(each.context.budget for each in every[1:]),
-        window_bytes=sum(each.window_bytes for each in every),
-        batch_bytes=lowered.item_bytes(rows, None) + (0 if lowered.window_bytes else rows * lowered.read_row_bytes),
+        needs=MemoryNeeds(
+            blocks=tuple(each.blocks for each in every if each.blocks is not None),
+            batch_bytes=lowered.item_bytes(rows, None) + (0 if lowered.window_bytes else rows * lowered.read_row_bytes),
+            decoding_bytes=sum(each.context.budget.aside_bytes for each in every),
+            batch_size=order.batch_size,
+            lanes=order.lanes,
+        ),
     )
 
 

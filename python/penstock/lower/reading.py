@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -12,9 +12,8 @@ from penstock.plan.nodes import Cache, Read
 from penstock.plan.tree import flow, leaves
 from penstock.resolve.resolved import resolve
 from penstock.runtime.budget import ItemBytes
-from penstock.runtime.item_bytes import ColumnBytes
 from penstock.runtime.stage import Columned, Stage
-from penstock.source.protocol import Access, StepSource
+from penstock.source.protocol import Access, KeepingSource, StepSource
 from penstock.stages.cached.caches import caches_of
 from penstock.stages.cached.find_cached import CachedBegin
 from penstock.stages.cached.reader import CacheReader
@@ -63,9 +62,10 @@ class Readers:
 def open_readers(context: Context, feeds: Mapping[int, LaneFeed]) -> Readers:
     """A reader a source, or one for several that only the order works on. feeds: the lane stages whose rows are sources, by their numbers."""
     readers, sources = list[AnyReader](), list[tuple[int, int]]()
-    row_bytes = ColumnBytes(context.sources.record_bytes, context.sources.columns)(1, None)
     resolved = resolve(context.root)
-    readings = {one[1]: _reading(context, *one, row_bytes) for one in resolved.numbered_sources}
+    readings = {one[1]: _reading(context, *one) for one in resolved.numbered_sources}
+    if not context.is_described:
+        _set_aside(context, readings.values())
     for low, high in resolved.runs_of_order():
         single = [
             LaneReader(feeds[number], context.allocate) if number in feeds else reader_of(readings[number])
@@ -77,7 +77,15 @@ def open_readers(context: Context, feeds: Mapping[int, LaneFeed]) -> Readers:
     return Readers(readers=readers, sources=sources, caches=_open_caches(context))
 
 
-def _reading(context: Context, leaf: Read, number: int, first_id: int, row_bytes: int) -> Reading:
+def _set_aside(context: Context, readings: Iterable[Reading]) -> None:
+    """Takes from the budget what sources keep and need to decode, which they bound by it."""
+    budget, limit_bytes = context.budget, context.budget.limit_bytes
+    every = {id(source): source for source in (reading.leaf.opened.source for reading in readings)}
+    keeping = [source for source in every.values() if isinstance(source, KeepingSource)]
+    budget.aside_bytes = sum(source.keep_within(limit_bytes // len(keeping)) for source in keeping)
+
+
+def _reading(context: Context, leaf: Read, number: int, first_id: int) -> Reading:
     return Reading(
         leaf=leaf,
         number=number,
@@ -88,7 +96,7 @@ def _reading(context: Context, leaf: Read, number: int, first_id: int, row_bytes
         slots=context.slots,
         record_slots=context.record_slots,
         budget=context.budget,
-        row_bytes=row_bytes,
+        row_bytes=-(-leaf.open_bytes // max(1, leaf.samples)),
     )
 
 
@@ -154,22 +162,3 @@ def _native_gather(
     make = GatherSteps(cast("StepSource", source), context.cursor, context.slots, context.budget)
     threads = min(_GATHER_THREADS, context.where.cpus)
     return Stage("gather", "cpu", begin.admitted(make, columns), threads=threads)
-
-
-def window_bytes(context: Context) -> int:
-    """What the blocks of this rank's lanes take while their windows are open: half of the lanes come to new ones together."""
-    order, (first, last) = context.order, context.cursor.share
-    lanes = -(-last // order.rows_per_lane) - first // order.rows_per_lane
-    shape = order.rows.shape
-    blocks = lanes * shape.window_blocks * 3 // 2 if shape.is_shuffled else 1
-    return blocks * shape.block_rows * _block_record_bytes(context)
-
-
-def _block_record_bytes(context: Context) -> int:
-    """Bytes of a row that are read in blocks: all, but where a zip reads files of a row each one by one."""
-    sources, rows = context.sources, context.order.rows
-    if not sources.links:
-        return sources.record_bytes
-    pairs = zip(sources.origins, sources.first_ids.tolist(), strict=False)
-    sizes = [origin.size_bytes for origin, first_id in pairs if rows.block_rows_at(first_id) > 1]
-    return sum(sizes) // max(1, sources.rows)

@@ -8,8 +8,9 @@ from penstock.deliver import Deliver
 from penstock.lower.context import Context, context_of
 from penstock.lower.lanes import feed_of
 from penstock.lower.lowered import Stages
+from penstock.lower.memory import open_blocks
 from penstock.lower.nodes import lower_node
-from penstock.lower.reading import Readers, open_readers, reading_stages, window_bytes
+from penstock.lower.reading import Readers, open_readers, reading_stages
 from penstock.order.rows.by_id import ListedRows
 from penstock.order.steps.batches import BatchOrder
 from penstock.plan.nodes import LaneOutput
@@ -46,7 +47,7 @@ def stages_of(context: Context) -> Stages:
         feeds=tuple(feeds.values()),
         below=tuple(below),
         item_bytes=item_bytes,
-        window_bytes=window_bytes(context) if opened.in_order else 0,
+        blocks=open_blocks(context) if opened.in_order else None,
     )
 
 

@@ -33,7 +33,7 @@ _UNKNOWN_GROWTH = 8.0
 _REMEMBERED = 0.9
 
 #: So much more than the budget is not worth a word.
-_ALLOWED = 1.1
+ALLOWED = 1.1
 
 #: Bytes that an item's columns take in memory: (rows, bytes of their records; None if these are as long as all are in the mean).
 ItemBytes = Callable[[int, int | None], int]
@@ -66,6 +66,10 @@ class BudgetShare:
     is_finished: bool = False
 
 
+class LargeItemError(Exception):
+    """Several steps that were to be made together take more than the budget: they are to be made one by one."""
+
+
 class Budget:
     """Bytes that a loader's run may hold, and CPUs that its kernels may use.
 
@@ -83,6 +87,8 @@ class Budget:
         self._kept: set[_Kept] = set()
         self._gone: deque[_Kept] = deque()
         self._kept_bytes = self.most_bytes = 0
+        #: What no item may have: others need it, as sources do that decode parts of files.
+        self.aside_bytes = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -140,16 +146,11 @@ class Budget:
 
         ends_turn: what was drawn after it may be admitted now.
         """
-        if block_bytes + asked_bytes > self.limit_bytes:
+        if self.aside_bytes + block_bytes + asked_bytes > self.limit_bytes:
             self._warn_of_large(block_bytes + asked_bytes, f"epoch {work.epoch}, step {work.step}")
         with self._lock:
             while not self._is_next(work) or not self._fits(block_bytes + self._grown(asked_bytes)):
-                if self._closed or is_stopped():
-                    raise StoppedError
-                self._waiting += 1
-                # Now and then, since a stop flag wakes nobody, nor does memory that is gone.
-                self._changed.wait(LOOK_S)
-                self._waiting -= 1
+                self._wait()
             share = BudgetShare(self._grown(asked_bytes), asked_bytes)
             self._shares.add(share)
             self._reserved_bytes += share.reserved_bytes
@@ -157,12 +158,35 @@ class Budget:
                 self._end_turn(work)
             return share
 
+    def grow(self, share: BudgetShare, size_bytes: int, *, may_fail: bool) -> None:
+        """Waits for room for an item that turns out to be larger than was asked for, before it is made.
+
+        may_fail: LargeItemError if it fits nowhere, since its steps can be made one by one. Of items on their way, it is the last that was admitted.
+        """
+        if may_fail and size_bytes > self.limit_bytes - self.aside_bytes:
+            raise LargeItemError
+        with self._lock:
+            while (more_bytes := size_bytes - share.reserved_bytes) > 0:
+                if len(self._shares) == 1 or self._fits(more_bytes):
+                    self._reserve(share, size_bytes)
+                    break
+                self._wait()
+        share.asked_bytes = max(share.asked_bytes, size_bytes)
+
+    def _wait(self) -> None:
+        if self._closed or is_stopped():
+            raise StoppedError
+        self._waiting += 1
+        # Now and then, since a stop flag wakes nobody, nor does memory that is gone.
+        self._changed.wait(LOOK_S)
+        self._waiting -= 1
+
     @property
     def _supposed_growth(self) -> float:
         return self._growth if self._growth is not None else 1.0 if self.is_exact else _UNKNOWN_GROWTH
 
     def _warn_of_large(self, size_bytes: int, what: str) -> None:
-        if size_bytes <= _ALLOWED * self.limit_bytes or self.has_warned:
+        if size_bytes <= ALLOWED * self.limit_bytes or self.has_warned:
             return
         self.has_warned = True
         warn(
@@ -178,7 +202,10 @@ class Budget:
 
     def _fits(self, size_bytes: int) -> bool:
         self._take_back()
-        return not self._shares or self._kept_bytes + self._reserved_bytes + size_bytes <= self.limit_bytes
+        return (
+            not self._shares
+            or self.aside_bytes + self._kept_bytes + self._reserved_bytes + size_bytes <= self.limit_bytes
+        )
 
     # What is held
 
@@ -239,7 +266,7 @@ class Budget:
         """Releases free memory for which there is no room."""
         if sum(ring.made_bytes for ring in self.rings) <= self.limit_bytes:
             return
-        room = self.limit_bytes - self._kept_bytes - self._reserved_bytes
+        room = self.limit_bytes - self.aside_bytes - self._kept_bytes - self._reserved_bytes
         if sum(ring.free_bytes for ring in self.rings) <= room:
             return
         for ring in self.rings:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 #: The parts of what there is, and of what is free, that loaders of one machine hold together unless it is given.
 _SHARE, _FREE_SHARE = 4, 2
 #: Where next to nothing is free, this much: less would make loaders slow and not the machine's memory larger.
-_LEAST_BYTES = 64 << 20
+LEAST_BYTES = 64 << 20
 
 
 def default_memory(ranks: int) -> int:
@@ -16,7 +16,7 @@ def default_memory(ranks: int) -> int:
 
     At least 64 MiB.
     """
-    return max(_LEAST_BYTES, min(allowed_memory() // _SHARE, free_memory() // _FREE_SHARE) // max(1, ranks))
+    return max(LEAST_BYTES, min(allowed_memory() // _SHARE, free_memory() // _FREE_SHARE) // max(1, ranks))
 
 
 def allowed_memory(root: Path = Path("/")) -> int:

@@ -233,6 +233,33 @@ class StoringSource(Protocol):
 
 
 @runtime_checkable
+class DecodedSource(Protocol):
+    """A source whose rows take more in batches than its manifest says: values that stand once for many rows are written out there."""
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Bytes of all rows in batches, about."""
+
+
+@runtime_checkable
+class UnpackedSource(Protocol):
+    """A source whose blocks are unpacked while they are loaded.
+
+    unpacked_copies: how often a block lies in memory meanwhile, besides what comes of it.
+    """
+
+    unpacked_copies: int
+
+
+@runtime_checkable
+class KeepingSource(Protocol):
+    """A source that keeps decoded parts of itself in memory, and takes more while it decodes one."""
+
+    def keep_within(self, memory_bytes: int) -> int:
+        """Keeps no more than suits a loader that may hold so much; how much that is at most, with what decoding takes."""
+
+
+@runtime_checkable
 class NullSource(Protocol):
     """A source that knows only of its first rows whether columns have nulls."""
 

@@ -19,14 +19,15 @@ from penstock.plan.tree import find, flow, leaves
 from penstock.resolve.ordering import some_rank
 from penstock.resolve.resolved import resolve
 from penstock.tools.explain_lanes import explain_lanes
+from penstock.tools.explain_memory import explain_memory
 from penstock.tools.explain_mix import explain_mix
 from penstock.transform.recipe import Step, lines_of
 
 
-def explain(root: Node, world_size: int | None, deliver: Deliver | None = None) -> str:
+def explain(root: Node, world_size: int | None, deliver: Deliver | None = None, memory_bytes: int | None = None) -> str:
     """The plan before and after optimisation, its order and its stages, in words; `world_size`: as that many ranks run it.
 
-    deliver: as a loader delivers; NumPy arrays, if it is None.
+    deliver: as a loader delivers; NumPy arrays, if it is None. memory_bytes: what it may hold; None where the machine says.
     """
     sources = [leaf.opened.source for leaf in leaves(root)]
     changes = list[Change]()
@@ -46,7 +47,7 @@ def explain(root: Node, world_size: int | None, deliver: Deliver | None = None) 
         *(explain_mix(node) for node in flow(root) if isinstance(node, Mix)),
     ]
     if find(root, Batch) is not None:
-        parts.append(_explain_order(root, world_size, deliver or open_deliver("numpy", None)))
+        parts.append(_explain_order(root, world_size, deliver or open_deliver("numpy", None), memory_bytes))
     return "\n\n".join(parts)
 
 
@@ -54,7 +55,7 @@ def _explain_recipe(column: str, steps: Sequence[Step]) -> str:
     return "\n".join([f"Recipe of {quoted(column)}", *(f"  {line}" for line in lines_of(steps))])
 
 
-def _explain_order(root: Node, world_size: int | None, deliver: Deliver) -> str:
+def _explain_order(root: Node, world_size: int | None, deliver: Deliver, memory_bytes: int | None) -> str:
     where = some_rank(root, world_size)
     lowered = lower(root, deliver, where, is_described=True)
     order = lowered.order
@@ -73,6 +74,9 @@ def _explain_order(root: Node, world_size: int | None, deliver: Deliver) -> str:
             if lowered.on_device
             else []
         ),
+        "",
+        "Memory",
+        *(f"  {line}" for line in explain_memory(root, lowered, memory_bytes)),
     ]
     return "\n".join(lines)
 
@@ -114,6 +118,8 @@ def explain_figures(root: Node) -> dict[str, Any]:
         "block_rows": shape.block_rows if shape.is_shuffled else None,
         "window_blocks": shape.window_blocks if shape.is_shuffled else None,
         "steps_together": lowered.steps_per_item,
+        "window_bytes": lowered.window_bytes,
+        "batch_bytes": lowered.batch_bytes,
         "lane_stages": [feed.name for feed in lowered.lanes.feeds],
         "stages": [{"name": stage.name, "kind": stage.kind, "threads": stage.threads} for stage in lowered.stages],
     }

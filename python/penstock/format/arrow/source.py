@@ -2,177 +2,61 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.core.columns.ragged import edges_of
-from penstock.core.columns.rows import Rows, as_rows, join_columns, join_rows, pack_rows
-from penstock.core.columns.spec import Columns, Ids, Spec
-from penstock.core.errors import DataError, PlanError, RowError, SourceError
+from penstock.core.columns.rows import Rows, as_rows, join_columns, join_rows
+from penstock.core.columns.spec import Columns, Spec
+from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
-from penstock.core.limits import Limits
 from penstock.core.lru import Lru
 from penstock.core.verbs.options import Options
 from penstock.derived.decoded import MEMORY_BYTES, DecodedParts
-from penstock.derived.file_indexes import part_key
-from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream, unpacked_bytes
+from penstock.format.arrow.batches import DAMAGED, ArrowFile, Batches, bytes_of, open_file
+from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream
 from penstock.format.arrow.nodes import nodes_of
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access
-from penstock.source.tables.mapped_shards import MappedShards, check_whole
+from penstock.source.tables.mapped_shards import MappedShards
 from penstock.source.tables.ranged_file import open_shard
 from penstock.source.tables.table import (
     TableColumn,
     arrow_errors,
     check_names,
     check_same_columns,
-    check_unpacked,
     choose_columns,
-    columns_of,
     with_nulls,
 )
 
-_DAMAGED = "the file is damaged, was cut, or holds what Arrow's rules forbid (decimals beyond their precision, date64 inside a day): write it again"
-#: Changes when what is stored of a decoded batch does.
-_VERSION = 3
 #: Batches whose columns stay in memory; they point into mapped files.
 _READY = 1_024
+#: Batches in runs that stay as they are.
+_SHORT = 8
+
+MadeT = TypeVar("MadeT")
 
 
-@dataclass(frozen=True, eq=False)
-class ArrowFile:
-    """One file or stream: its schema and its messages; `before[i]` are the dictionaries that batch i may use.
+class Ready(Generic[MadeT]):
+    """What was made of the batches that were used last, so many of them at most."""
 
-    schema_message: a stream's; a file's schema stands in its footer.
-    """
-
-    path: str
-    schema: pa.Schema
-    schema_message: Message | None
-    batches: tuple[Message, ...]
-    before: tuple[tuple[Message, ...], ...]
-
-    @property
-    def rows(self) -> Ids:
-        """Rows of each batch."""
-        return np.array([batch.rows for batch in self.batches], dtype=np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class Batches:
-    """The record batches of some files, one after the other. Buffers are validated when a batch is first used."""
-
-    shards: Shards
-    mapped: MappedShards
-    read: ByteRanges
-    limits: Limits
-    files: tuple[ArrowFile, ...]
-    columns: tuple[TableColumn, ...]
-    spec: Spec
-    shard: Ids
-    number: Ids
-    first_row: Ids
-
-    def __len__(self) -> int:
-        return len(self.shard)
-
-    def is_plain(self, batch: int) -> bool:
-        """Whether a batch's columns can be used where they lie."""
-        file = self.files[self.shard[batch]]
-        number = int(self.number[batch])
-        lies_elsewhere = file.batches[number].packed or file.before[number] or "://" in file.path
-        return not lies_elsewhere and all(_lies_plain(file.schema.field(name).type) for name in self._names)
-
-    @cached_property
-    def _names(self) -> list[str]:
-        """What the chosen columns lie in."""
-        return list(dict.fromkeys(column.path[0] for column in self.columns))
-
-    def _opened(self, shard: int) -> pa.NativeFile:
-        is_mapped = os.path.isabs(self.files[shard].path) and self.shards.sizes[shard]
-        return self.mapped.open(shard) if is_mapped else open_shard(self.shards, shard, self.read)
-
-    def _table(self, batch: int) -> pa.RecordBatch:
-        """A whole batch, validated."""
-        shard, number = int(self.shard[batch]), int(self.number[batch])
-        file = self.files[shard]
-        message = file.batches[number]
-        with (
-            arrow_errors(self.place(batch), _DAMAGED),
-            self._opened(shard) as opened,
-        ):
-            messages = [*file.before[number], message]
-            if file.schema_message is not None:
-                messages.insert(0, file.schema_message)
-            start, length = (np.array([getattr(one, name) for one in messages]) for name in ("start", "length"))
-            self.read.check(self.shards, np.full_like(start, shard), start, length)
-            data = [_bytes_of(opened, one) for one in messages]
-            size = sum(unpacked_bytes(one, part) for one, part in zip(messages, data, strict=True))
-            check_unpacked(size, sum(one.length for one in messages), self.limits, self.place(batch))
-            if not file.before[number]:
-                table = pa.ipc.read_record_batch(data[-1], file.schema)
-            elif file.schema_message is None:
-                table = _open_file(opened, int(self.shards.sizes[shard])).get_batch(number)
-            else:
-                stream = pa.py_buffer(b"".join([memoryview(part) for part in data]))
-                table = pa.ipc.open_stream(stream).read_next_batch()
-            table = table.select(self._names)
-            table.validate(full=True)
-        check_whole(self.shards)
-        if table.num_rows != message.rows:
-            raise DataError(f"{self.place(batch)}: {table.num_rows:,} rows, where its header says {message.rows:,}")
-        return table
-
-    def check_now(self, batch: int) -> None:
-        """DataError if the local file of a batch is not what it was when it was listed."""
-        shard = int(self.shard[batch])
-        if os.path.isabs(self.files[shard].path):
-            self.shards.check_now(shard)
-
-    def load(self, batch: int, *, keeps_repeated: bool = False) -> Columns:
-        """The columns of a batch where they lie."""
-        place = self.place(batch)
-        try:
-            with arrow_errors(place, _DAMAGED):
-                return columns_of(self._table(batch), self.columns, keeps_repeated=keeps_repeated)
-        except RowError as error:
-            raise DataError(f"{place}, row {error.row:,}: {error.found}; {error.do}") from None
-
-    def decode(self, batch: int) -> Rows:
-        """The rows of a batch."""
-        rows = int(self.first_row[batch + 1] - self.first_row[batch])
-        return pack_rows(self.load(batch, keeps_repeated=True), self.spec, rows)
-
-    def place(self, batch: int) -> str:
-        """Where a batch lies, for messages."""
-        return f"{self.shards.path(int(self.shard[batch]))}, batch {self.number[batch]}"
-
-    def key(self, batch: int) -> str:
-        """What names the rows of a batch in the cache."""
-        return part_key(f"arrow {self.number[batch]} {self.columns}", _VERSION, self.shards, int(self.shard[batch]))
-
-
-class Ready:
-    """The columns of the batches that were used last."""
-
-    def __init__(self, make: Callable[[int], Columns]) -> None:
-        self._make = make
-        self._columns: Lru[int, Columns] = Lru(_READY)
+    def __init__(self, make: Callable[[int], MadeT], most: int) -> None:
+        self._make, self._most = make, most
+        self._made: Lru[int, MadeT] = Lru(most)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies in other processes begin empty."""
-        return Ready, (self._make,)
+        return Ready, (self._make, self._most)
 
-    def columns(self, batch: int) -> Columns:
-        """A batch's columns."""
-        return self._columns.get(batch) or self._columns.put(batch, self._make(batch))
+    def of(self, batch: int) -> MadeT:
+        """What is made of a batch."""
+        found = self._made.get(batch)
+        return self._made.put(batch, self._make(batch)) if found is None else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +66,8 @@ class ArrowBatches:
     manifest: TableManifest
     spec: Spec
     batches: Batches
-    ready: Ready
+    ready: Ready[Columns]
+    short: Ready[pa.RecordBatch]
     decoded: DecodedParts
     block_rows: int | None = None
     access: Access = Access.BLOCKS
@@ -202,14 +87,30 @@ class ArrowBatches:
             counts.append(count)
             if self.batches.is_plain(batch):
                 self.batches.check_now(batch)
-                columns = self.ready.columns(batch)
+                columns = self.ready.of(batch)
                 parts.append({name: _slice(column, start, count) for name, column in columns.items()})
+            elif self.batches.is_short(batch):
+                parts.append(self.batches.written_out(batch, self.short.of(batch), start, count))
             else:
                 parts.append(self.decoded.slice(batch, start, count))
         plain = [part for part in parts if not isinstance(part, Rows)]
         if len(plain) == len(parts):
             return join_columns(plain)
         return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Bytes of all rows in batches, as the first record batch has them."""
+        return self.batches.written_row_bytes * self.manifest.samples
+
+    def keep_within(self, memory_bytes: int) -> int:
+        """See `source.protocol.KeepingSource`."""
+        every = range(len(self.batches))
+        working = max((self.batches.working_bytes(batch) for batch in every if self._is_decoded(batch)), default=0)
+        return self.decoded.keep_within(memory_bytes, working) if working else 0
+
+    def _is_decoded(self, batch: int) -> bool:
+        return not self.batches.is_plain(batch) and not self.batches.is_short(batch)
 
     def place(self, sample: int) -> str:
         """Where a row lies, for messages."""
@@ -229,16 +130,12 @@ class ArrowBatches:
         columns, spec = tuple(known[name] for name in names), {name: self.spec[name] for name in names}
         batches = replace(self.batches, columns=columns, spec=spec)
         decoded = DecodedParts(batches.decode, batches.key, len(batches), held_bytes)
-        return replace(self, spec=spec, batches=batches, ready=Ready(batches.load), decoded=decoded)
+        ready, short = Ready(batches.load, _READY), Ready(batches.short_rows, _SHORT)
+        return replace(self, spec=spec, batches=batches, ready=ready, short=short, decoded=decoded)
 
 
 def _slice(column: Any, start: int, count: int) -> Any:
     return column.slice(start, count) if isinstance(column, pa.Array) else column[start : start + count]
-
-
-def _bytes_of(file: pa.NativeFile, message: Message) -> pa.Buffer:
-    file.seek(message.start)
-    return file.read_buffer(message.length)
 
 
 def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "arrow") -> ArrowBatches:
@@ -279,7 +176,8 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
     )
     decoded = DecodedParts(batches.decode, batches.key, len(batches), held)
     exact = {column.name: nulls[column.name] for column in columns if not column.field.shape and len(column.path) == 1}
-    return ArrowBatches(manifest, spec, batches, Ready(batches.load), decoded, null_counts=exact)
+    ready, short = Ready(batches.load, _READY), Ready(batches.short_rows, _SHORT)
+    return ArrowBatches(manifest, spec, batches, ready, short, decoded, null_counts=exact)
 
 
 def _nulls_in(files: Sequence[ArrowFile], column: TableColumn) -> int | None:
@@ -305,7 +203,7 @@ def _look(shards: Shards, shard: int, read: ByteRanges) -> ArrowFile:
         if head.startswith(b"FEA1"):
             raise SourceError(f"{path}: Feather V1, which is no Arrow format; write it again as Feather V2")
         try:
-            with arrow_errors(path, _DAMAGED):
+            with arrow_errors(path, DAMAGED):
                 found = _look_at_file(file, path, size) if head == FILE_MAGIC else _look_at_stream(file, path, size)
                 check_names(found.schema)
         except BigEndian:
@@ -319,35 +217,17 @@ def _look_at_file(file: pa.NativeFile, path: str, size: int) -> ArrowFile:
     messages = read_file(file, size)
     dictionaries = tuple(message for message in messages if message.kind == "dictionary")
     batches = tuple(messages[len(dictionaries) :])
-    return ArrowFile(path, _open_file(file, size).schema, None, batches, (dictionaries,) * len(batches))
-
-
-def _open_file(file: pa.NativeFile, size: int) -> pa.RecordBatchFileReader:
-    file.seek(0)
-    return pa.ipc.open_file(file, footer_offset=size)
+    return ArrowFile(path, open_file(file, size).schema, None, batches, (dictionaries,) * len(batches))
 
 
 def _look_at_stream(file: pa.NativeFile, path: str, size: int) -> ArrowFile:
     messages = read_stream(file, size)
     if not messages:
-        raise DataError(f"{path}: no message in {size:,} bytes; {_DAMAGED}")
+        raise DataError(f"{path}: no message in {size:,} bytes; {DAMAGED}")
     batches = tuple(message for message in messages if message.kind == "batch")
     before = tuple(_dictionaries(messages, batch) for batch in batches)
-    return ArrowFile(path, pa.ipc.read_schema(_bytes_of(file, messages[0])), messages[0], batches, before)
+    return ArrowFile(path, pa.ipc.read_schema(bytes_of(file, messages[0])), messages[0], batches, before)
 
 
 def _dictionaries(messages: list[Message], batch: Message) -> tuple[Message, ...]:
     return tuple(message for message in messages if message.kind == "dictionary" and message.start < batch.start)
-
-
-def _lies_plain(kind: pa.DataType) -> bool:
-    """Whether a batch can hold values of a type where they lie; what must be made first is cached as compressed batches are."""
-    if pa.types.is_struct(kind):
-        return all(_lies_plain(part.type) for part in kind)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _lies_plain(kind.value_type)
-    if isinstance(kind, pa.BaseExtensionType):
-        made = kind.extension_name in ("arrow.uuid", "arrow.bool8") or bool(getattr(kind, "permutation", None))
-        return not made and _lies_plain(kind.storage_type)
-    view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind) or pa.types.is_run_end_encoded(kind)
-    return not (view or pa.types.is_nested(kind))

@@ -28,13 +28,14 @@ DAMAGED = "the file is damaged, write it again"
 
 @dataclass(frozen=True, eq=False)
 class ParquetFiles:
-    """Parquet files, and how they are read."""
+    """Parquet files, and how they are read. plain_bytes: text that repeats is left as a dictionary where it may take more."""
 
     shards: Shards
     read: ByteRanges
     limits: Limits
     verify: bool
     folders: Folders = field(default_factory=Folders)
+    plain_bytes: int = SMALL_BYTES
 
     def place(self, shard: int, group: int) -> str:
         """A row group, for messages."""
@@ -77,7 +78,7 @@ class ParquetFiles:
         """The same file, whose reader leaves text as dictionaries where it repeats so often that it could fill the memory."""
         stored = {field.name for field in file.schema_arrow if pa.types.is_dictionary(field.type)}
         paths = [path for path in self.stored(paths) if path[0] not in stored]
-        names = repeating(file.metadata, group, paths)
+        names = repeating(file.metadata, group, paths, self.plain_bytes)
         if not names:
             return file
         return pq.ParquetFile(
@@ -103,8 +104,8 @@ class ParquetFiles:
             return file
 
 
-def repeating(metadata: pq.FileMetaData, group: int, paths: Sequence[Path]) -> list[str]:
-    """The columns of text, of these, that take fewer bytes than plain values would, and could be large written out.
+def repeating(metadata: pq.FileMetaData, group: int, paths: Sequence[Path], plain_bytes: int) -> list[str]:
+    """The columns of text, of these, that take fewer bytes than plain values would, and could be larger than so many written out.
 
     Each plain value takes four bytes for its length alone.
     """
@@ -115,7 +116,7 @@ def repeating(metadata: pq.FileMetaData, group: int, paths: Sequence[Path]) -> l
         if column.path_in_schema.partition(".")[0] not in wanted or column.physical_type != "BYTE_ARRAY":
             continue
         values, size = column.num_values, column.total_uncompressed_size
-        if size < 4 * values and values * size > SMALL_BYTES:
+        if size < 4 * values and values * size > plain_bytes:
             found.append(column.path_in_schema)
     return found
 

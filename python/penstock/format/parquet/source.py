@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.columns.repeated_values import written_bytes
+from penstock.core.columns.repeated_values import written_bytes as bytes_written_out
 from penstock.core.columns.rows import Rows, join_rows, pack_rows
 from penstock.core.columns.spec import Ids, Spec
 from penstock.core.errors import DataError, PlanError, RowError
@@ -37,6 +38,12 @@ from penstock.source.tables.table import TableColumn, arrow_errors, choose_colum
 _VERSION = 4
 #: Decoded data up to this size is expected to stay in the cache; the order depends on it, and so not on the machine's disk.
 CACHE_BYTES = 32 << 30
+#: Text that repeats in the first part is looked at as it is up to this size: what blocks are follows from its bytes, which must not change.
+_LOOKED_AT_BYTES = 256 << 20
+#: How often a part lies in memory while it is decoded: as the file has it, as pyarrow gives it, as columns, and as rows.
+_WORKING_COPIES = 3
+#: Of a text that repeats, the number of its value.
+_NUMBER_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +101,7 @@ class Parquet:
     stored: Stored
     first_row: Ids
     decoded: DecodedParts
+    decoded_row_bytes: int = 0
     access: Access = Access.PARTS
     null_counts: Mapping[str, int | None] = field(default_factory=dict)
 
@@ -103,6 +111,18 @@ class Parquet:
         if self.manifest.held_bytes <= CACHE_BYTES:
             return None
         return int(np.median(np.diff(self.first_row)))
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Bytes of all rows in batches, as the first part has them."""
+        return self.decoded_row_bytes * self.manifest.samples
+
+    def keep_within(self, memory_bytes: int) -> int:
+        """See `source.protocol.KeepingSource`."""
+        numbers_bytes = _NUMBER_BYTES * sum(not field.required.is_fixed for field in self.spec.values())
+        row_bytes = max(self.manifest.held_bytes // max(1, self.manifest.samples), numbers_bytes)
+        part_bytes = row_bytes * int(self.stored.parts.rows.max(initial=0))
+        return self.decoded.keep_within(memory_bytes, _WORKING_COPIES * part_bytes)
 
     def load(self, first: int, rows: int) -> Rows:
         """Rows [first, first + rows)."""
@@ -184,7 +204,8 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     stored, counts = Stored(files, paged, parts, columns, spec, kept_rows), parts.counts
     first_row = np.append(0, np.cumsum(counts)).astype(np.int64)
     per_shard = np.bincount(parts.shard, weights=counts, minlength=len(shards)).astype(np.int64)
-    held_bytes = int((fixed_bytes + _varying_bytes(stored, schema)) * int(first_row[-1]))
+    varying_bytes, written_bytes = _varying_bytes(stored, schema)
+    held_bytes = int((fixed_bytes + varying_bytes) * int(first_row[-1]))
     manifest = TableManifest(
         "parquet", shards, np.append(0, np.cumsum(per_shard)), held_bytes=held_bytes, choice=kept_rows
     )
@@ -193,24 +214,24 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     exact = (
         {} if keep is not None else {column.name: nulls[column.path] for column in columns if not column.field.shape}
     )
-    return Parquet(manifest, spec, stored, first_row, decoded, null_counts=exact)
+    return Parquet(
+        manifest, spec, stored, first_row, decoded, math.ceil(fixed_bytes + written_bytes), null_counts=exact
+    )
 
 
-def _varying_bytes(stored: Stored, schema: pa.Schema) -> float:
-    """Bytes of a row in columns of no fixed size, as the first part has them.
+def _varying_bytes(stored: Stored, schema: pa.Schema) -> tuple[float, float]:
+    """Bytes of a row in columns of no fixed size, as the first part has them: as blocks hold it, and with every value written out.
 
     The footer says how large columns are as well, but what it says need not be true.
     """
     varying = [column.stored for column in stored.columns if not column.field.required.is_fixed]
     if not varying or not len(stored.parts):
-        return 0.0
-    table = stored.table(0, varying)
+        return 0.0, 0.0
+    table = replace(stored, files=replace(stored.files, plain_bytes=_LOOKED_AT_BYTES)).table(0, varying)
     is_stored = {field.name for field in schema if pa.types.is_dictionary(field.type)}
-    sizes = [
-        column.nbytes if name in is_stored else _bytes_of_plain(column)
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    ]
-    return float(sum(sizes) / table.num_rows)
+    written = {name: _bytes_of_plain(table[name]) for name in table.column_names}
+    held = [table[name].nbytes if name in is_stored else size for name, size in written.items()]
+    return sum(held) / table.num_rows, sum(written.values()) / table.num_rows
 
 
 def _bytes_of_plain(column: pa.ChunkedArray) -> int:
@@ -220,6 +241,6 @@ def _bytes_of_plain(column: pa.ChunkedArray) -> int:
     total = 0
     for chunk in column.chunks:
         numbers = chunk.indices.drop_null().to_numpy(zero_copy_only=False)
-        total += written_bytes(numbers, chunk.dictionary) + 4 * len(chunk)
+        total += bytes_written_out(numbers, chunk.dictionary) + 4 * len(chunk)
         total += -(-len(chunk) // 8) if chunk.null_count else 0
     return total

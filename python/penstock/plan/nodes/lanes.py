@@ -145,8 +145,20 @@ class LaneOutput(Node):
     @property
     def size_bytes(self) -> int:
         """Bytes of all its rows, if each were as long as those below are in the mean."""
-        mean_bytes = sum(one.size_bytes for one in self.sources) // max(1, sum(one.samples for one in self.sources))
-        return mean_bytes * self.samples
+        return self._as_below([one.size_bytes for one in self.sources])
+
+    @property
+    def open_bytes(self) -> int:
+        """The same, as `Read` says it."""
+        return self._as_below([one.open_bytes for one in self.sources])
+
+    @property
+    def decoded_bytes(self) -> int:
+        """The same, as `Read` says it."""
+        return self._as_below([one.decoded_bytes for one in self.sources])
+
+    def _as_below(self, sizes: Sequence[int]) -> int:
+        return sum(sizes) // max(1, sum(one.samples for one in self.sources)) * self.samples
 
     def place(self, sample: int) -> str:
         """Where a row comes from, for messages."""

@@ -12,7 +12,7 @@ from penstock.core.columns.spec import Spec
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.plan.node import Known, Node
-from penstock.source.protocol import Access, AnySource, BlockSource
+from penstock.source.protocol import Access, AnySource, BlockSource, DecodedSource
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,6 +47,20 @@ class Read(Node):
     def size_bytes(self) -> int:
         """Bytes of all of them."""
         return self.opened.source.manifest.size_bytes
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes of all of them where blocks of them are open: what is compressed is unpacked there, what repeats may stand once."""
+        source = self.opened.source
+        if not isinstance(source, BlockSource):
+            return self.size_bytes
+        return max(self.size_bytes, self.samples * sum(field.row_bytes for field in source.spec.values()))
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Bytes of all of them as batches hold them, about: every value written out."""
+        source = self.opened.source
+        return max(self.open_bytes, source.decoded_bytes if isinstance(source, DecodedSource) else 0)
 
     @property
     def files(self) -> int:

@@ -189,6 +189,7 @@ class SlicedArrays:
     block_rows: int | None
     read: ReadRows = field(repr=False)
     access: Access = Access.BLOCKS
+    unpacked_copies: int = 1
 
     @property
     def spec(self) -> Spec:

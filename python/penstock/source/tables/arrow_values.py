@@ -91,8 +91,8 @@ def _apart_of_repeated(array: pa.Array) -> tuple[pa.Array, Ids]:
     if pa.types.is_dictionary(array.type):
         numbers = pc.fill_null(array.indices.cast(pa.int64()), -1)
         return array.dictionary, numbers.to_numpy(zero_copy_only=False)
-    ends = array.run_ends.to_numpy(zero_copy_only=False)
-    return array.values, np.searchsorted(ends, np.arange(len(array)) + array.offset, side="right")
+    ends, values = _runs_of(array)
+    return values, np.searchsorted(ends.to_numpy(zero_copy_only=False), np.arange(len(array)), side="right")
 
 
 def _nested(array: pa.Array, wanted: WantedColumn) -> pa.Array:
@@ -197,13 +197,23 @@ def unwrapped(array: pa.Array, dtype: str = "") -> pa.Array:
         values = unwrapped(array.dictionary, dtype)
         return unwrapped(pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode(), dtype)
     if pa.types.is_run_end_encoded(kind):
-        runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, unwrapped(array.values, dtype))
-        return pc.run_end_decode(runs).slice(array.offset, len(array))
+        ends, values = _runs_of(array)
+        return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, unwrapped(values, dtype)))
     if isinstance(kind, pa.BaseExtensionType):
         return _of_extension(array, dtype)
     if pa.types.is_string_view(kind):
         return array.cast(pa.large_string())
     return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
+
+
+def _runs_of(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The runs of these rows alone, by their ends: a slice keeps those of the whole array, which may be much longer."""
+    ends = array.run_ends.to_numpy(zero_copy_only=False)
+    low, high = np.searchsorted(ends, [array.offset, array.offset + len(array) - 1], side="right").tolist()
+    if not len(array):
+        low = high = 0
+    inside = np.minimum(ends[low : high + 1] - array.offset, len(array))[: None if len(array) else 0]
+    return pa.array(inside, array.run_ends.type), array.values.slice(low, len(inside))
 
 
 def _of_extension(array: pa.Array, dtype: str) -> pa.Array:

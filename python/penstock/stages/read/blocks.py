@@ -13,22 +13,33 @@ from penstock.core.columns.rows import Rows, pack_rows
 from penstock.core.columns.spec import Columns, Ids
 from penstock.core.errors import DataError, RowError
 from penstock.runtime.stage import Item, SourceRows
-from penstock.source.protocol import BlockSource
+from penstock.source.protocol import BlockSource, UnpackedSource
 from penstock.source.tables.mapped_shards import check_whole
 from penstock.stages.read.reader import Needs, Picks, Reading
 from penstock.stages.read.windows import NeededBlocks, OpenWindows
 
 #: Blocks that are loaded at once: libraries decode without the interpreter's lock, and stores answer several requests.
 _TOGETHER = 8
+#: What of the budget those take that are loaded at once, unless one takes more.
+_LOADING_PART = 8
 #: Tasks that each of these threads gets, at least, where blocks are many.
 _ROUNDS = 4
 
 
 class BlockLoader:
-    """Loads blocks of a source, several at once. row_bytes: of a row, as far as is known: of what was loaded lately."""
+    """Loads blocks of a source, as many at once as suits the budget. row_bytes: of a row, as far as is known: of what was loaded lately.
 
-    def __init__(self, source: BlockSource, row_bytes: int, threads: int) -> None:
-        self._source, self.row_bytes, self._threads = source, row_bytes, threads
+    A block that is unpacked lies in memory several times meanwhile, which is set aside.
+    """
+
+    def __init__(self, reading: Reading, source: BlockSource) -> None:
+        self._source, self.row_bytes, self._threads = source, reading.row_bytes, reading.budget.cpus
+        self._together = _TOGETHER
+        if isinstance(source, UnpackedSource):
+            working_bytes = source.unpacked_copies * reading.row_bytes * reading.block_rows
+            fitting = reading.budget.limit_bytes // _LOADING_PART // max(1, working_bytes)
+            self._together = max(1, min(_TOGETHER, fitting))
+            reading.budget.aside_bytes += self._together * working_bytes
 
     def load(self, first: Ids, end: Ids) -> list[Rows]:
         """The blocks that begin and end at these samples."""
@@ -43,7 +54,7 @@ class BlockLoader:
         return loaded
 
     def _at_once(self, tasks: Sequence[Sequence[tuple[int, int]]]) -> list[Rows]:
-        with ThreadPoolExecutor(min(_TOGETHER, len(tasks)), thread_name_prefix="penstock-load") as threads:
+        with ThreadPoolExecutor(min(self._together, len(tasks)), thread_name_prefix="penstock-load") as threads:
             return [block for blocks in threads.map(carried(self._some), tasks) for block in blocks]
 
     def _some(self, spans: Sequence[tuple[int, int]]) -> list[Rows]:
@@ -60,7 +71,7 @@ class BlockReader:
     def __init__(self, reading: Reading, source: BlockSource) -> None:
         self._reading, self._source, self.spec = reading, source, source.spec
         self._windows = OpenWindows[Rows](reading.cursor, reading.first_id)
-        self._loader = BlockLoader(source, reading.row_bytes, reading.budget.cpus)
+        self._loader = BlockLoader(reading, source)
 
     def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, NeededBlocks]:
         """The blocks that are not open yet."""

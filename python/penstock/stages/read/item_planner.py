@@ -13,7 +13,7 @@ from penstock.core.columns.spec import Ids
 from penstock.order.steps.cursor import Cursor, Work
 from penstock.runtime.budget import Budget, BudgetShare, ItemBytes
 from penstock.runtime.stage import Columned, Item, ItemPart, Loaded, Planned, SourceRows
-from penstock.stages.read.reader import AnyReader
+from penstock.stages.read.reader import AnyReader, Picks
 
 
 class ItemPlanner:
@@ -41,8 +41,15 @@ class ItemPlanner:
             item.share = self._budget.admit(work, block_bytes=block_bytes, asked_bytes=asked_bytes)
             for rows, (_, plan) in zip(item.parts, planned, strict=True):
                 rows.held = self._readers[rows.source].open(item, rows, plan)
+            self._grow(work, item)
             self._budget.trim()
         return item
+
+    def _grow(self, work: Work, item: Planned) -> None:
+        """Waits for room where values that stand once for many rows are longer than those before them."""
+        repeated_bytes = sum(rows.held.repeated_bytes for rows in item.parts if isinstance(rows.held, Picks))
+        if repeated_bytes and item.share is not None:
+            self._budget.grow(item.share, repeated_bytes, may_fail=work.steps > 1 and work.asked is None)
 
     def _unplanned(self, work: Work) -> Planned:
         """Where items hold no more than their columns, several threads may find out what to read."""

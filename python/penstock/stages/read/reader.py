@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from penstock.core.columns.repeated_values import is_repeated, picked_bytes
 from penstock.core.columns.rows import Rows
 from penstock.core.columns.spec import Bytes, Columns, Field, Ids, Spec
 from penstock.core.files.byte_ranges import FileRanges
@@ -30,13 +31,20 @@ class Picks:
     which: Ids
     row: Ids
 
+    @property
+    def repeated_bytes(self) -> int:
+        """What their values take in columns of which each stands once for many rows."""
+        names = self.pieces[0].others if self.pieces else ()
+        columns = [[piece.others[name] for piece in self.pieces] for name in names]
+        return sum(picked_bytes(parts, self.which, self.row) for parts in columns if any(map(is_repeated, parts)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """What a reader works with.
 
     leaf: the source, and how it is read. number, first_id: of the source, and of its first row. reads_at_once: items that are read at
-    once. slots, record_slots: memory for columns, and for records, which are never copied to a device. row_bytes: of the sources' columns, in the mean.
+    once. slots, record_slots: memory for columns, and for records, which are never copied to a device. row_bytes: of the source's rows in open blocks, in the mean.
     """
 
     leaf: Read

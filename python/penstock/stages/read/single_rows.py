@@ -42,7 +42,7 @@ class SingleRows:
 
     def __init__(self, reading: Reading, source: BlockSource) -> None:
         self._reading, self._source, self.spec = reading, source, source.spec
-        self._loader = BlockLoader(source, reading.row_bytes, reading.budget.cpus)
+        self._loader = BlockLoader(reading, source)
         self.threads = max(2, reading.reads_at_once)
 
     def plan(self, item: Item, rows: SourceRows) -> tuple[Needs, _Spans]:

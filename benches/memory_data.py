@@ -1,0 +1,187 @@
+"""The data of `memory.py`: files of each format, each kind of rows. Numbers are random only where compression would matter."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+@dataclass(frozen=True)
+class Kind:
+    """rows: how many; row_bytes: of each, decoded; block_rows: how many are decoded together, None for the format's own choice."""
+
+    rows: int
+    row_bytes: int
+    block_rows: int | None = None
+    is_packed: bool = False
+
+
+KINDS = {
+    "small rows": Kind(300_000, 1_000),
+    "6 MB blocks": Kind(10_000, 60_000, 100),
+    "64 MB blocks": Kind(20_000, 64_000, 1_000),
+    "dictionary": Kind(640_000, 10_000),
+    "run-end": Kind(640_000, 10_000),
+    "compressed 100:1": Kind(20_000, 60_000, 100, is_packed=True),
+}
+#: What everything is warm with before the start.
+_TINY = Kind(256, 1_000, 100)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A format. write: rows of a kind, as files of a new folder; kinds: of data that it can have; has_blocks: whether its files say what is decoded together."""
+
+    write: Callable[[Path, str, Kind], None]
+    kinds: tuple[str, ...]
+    has_blocks: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def write(format: str, kind: str, folder: Path) -> None:
+    """A small dataset in `small`, and that of a kind in `data`."""
+    form, words = FORMATS[format], "small rows" if kind not in ("dictionary", "run-end") else kind
+    for name, of, what in (("small", _TINY, words), ("data", KINDS[kind], kind)):
+        (folder / name).mkdir()
+        form.write(folder / name, what, of)
+
+
+def _parts(kind: Kind, rows: int = 1_000) -> Iterator[npt.NDArray[np.uint8]]:
+    """The rows as bytes, so many at a time: zeros where they are packed, else random bytes, the same in each part."""
+    width = kind.row_bytes // 4 * 4
+    part = np.zeros((rows, width), np.uint8)
+    if not kind.is_packed:
+        part[:] = np.frombuffer(np.random.default_rng(0).bytes(rows * width), np.uint8).reshape(rows, width)
+    for first in range(0, kind.rows, rows):
+        yield part[: min(rows, kind.rows - first)]
+
+
+def _table(kind: str, of: Kind) -> Iterator[pa.RecordBatch]:
+    """Record batches of a block each."""
+    if kind == "dictionary":
+        yield pa.record_batch({"x": pa.DictionaryArray.from_arrays(np.zeros(of.rows, np.int32), [10_000 * "x"])})
+        return
+    if kind == "run-end":
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array([of.rows], pa.int32()), pa.array([10_000 * "x"]))
+        yield pa.record_batch(
+            {"x": runs, "n": pa.RunEndEncodedArray.from_arrays(pa.array([of.rows], pa.int32()), pa.array([7]))}
+        )
+        return
+    for part in _parts(of, of.block_rows or 4_000):
+        values = pa.FixedSizeListArray.from_arrays(pa.array(part.reshape(-1).view(np.float32)), part.shape[1] // 4)
+        yield pa.record_batch({"x": values})
+
+
+def _parquet(folder: Path, kind: str, of: Kind) -> None:
+    batches = _table(kind, of)
+    first = next(batches)
+    with pq.ParquetWriter(folder / "0.parquet", first.schema, compression="zstd" if of.is_packed else "none") as writer:
+        for batch in (first, *batches):
+            writer.write_batch(batch, row_group_size=len(batch))
+
+
+def _arrow(folder: Path, kind: str, of: Kind) -> None:
+    batches = _table(kind, of)
+    first = next(batches)
+    options = pa.ipc.IpcWriteOptions(compression="zstd" if of.is_packed else None)
+    with pa.ipc.new_file(folder / "0.arrow", first.schema, options=options) as writer:
+        for batch in (first, *batches):
+            writer.write_batch(batch)
+
+
+def _hdf5(folder: Path, _: str, of: Kind) -> None:
+    import h5py
+
+    chunk = (min(of.rows, of.block_rows or max(1, (1 << 20) // of.row_bytes)), of.row_bytes // 4)
+    packing = {"compression": "gzip", "compression_opts": 1} if of.is_packed else {}
+    with h5py.File(folder / "0.h5", "w") as file:
+        made = file.create_dataset("x", (of.rows, of.row_bytes // 4), "f4", chunks=chunk, **packing)
+        first = 0
+        for part in _parts(of):
+            made[first : first + len(part)] = part.view(np.float32)
+            first += len(part)
+
+
+def _zarr(folder: Path, _: str, of: Kind) -> None:
+    import zarr
+
+    chunk = (min(of.rows, of.block_rows or max(1, (1 << 20) // of.row_bytes)), of.row_bytes // 4)
+    packing = {} if of.is_packed else {"compressors": None}
+    group = zarr.open_group(str(folder / "0.zarr"), mode="w")
+    made: Any = group.create_array("x", shape=(of.rows, of.row_bytes // 4), dtype="f4", chunks=chunk, **packing)
+    first = 0
+    for part in _parts(of):
+        made[first : first + len(part)] = part.view(np.float32)
+        first += len(part)
+
+
+def _npy(folder: Path, _: str, of: Kind) -> None:
+    made = np.lib.format.open_memmap(folder / "0.npy", "w+", np.float32, (of.rows, of.row_bytes // 4))
+    first = 0
+    for part in _parts(of):
+        made[first : first + len(part)] = part.view(np.float32)
+        first += len(part)
+
+
+def _tokens(folder: Path, _: str, of: Kind) -> None:
+    with (folder / "0.bin").open("wb") as file:
+        for part in _parts(of):
+            file.write(part.data)
+
+
+def _lines(folder: Path, _: str, of: Kind) -> None:
+    with gzip.open(folder / "0.jsonl.gz", "wb", 1) if of.is_packed else (folder / "0.jsonl").open("wb") as file:
+        for number, part in enumerate(_parts(of)):
+            text = b"0" * (of.row_bytes - 30) if of.is_packed else part.tobytes().hex().encode()[: of.row_bytes - 30]
+            for row in range(len(part)):
+                file.write(b'{"id": %d, "x": "%s"}\n' % (1_000 * number + row, text))
+
+
+def _csv(folder: Path, _: str, of: Kind) -> None:
+    with gzip.open(folder / "0.csv.gz", "wb", 1) if of.is_packed else (folder / "0.csv").open("wb") as file:
+        file.write(b"id,x\n")
+        for number, part in enumerate(_parts(of)):
+            text = (
+                b"y" * (of.row_bytes - 10)
+                if of.is_packed
+                else b"y" + part.tobytes().hex().encode()[: of.row_bytes - 10]
+            )
+            for row in range(len(part)):
+                file.write(b"%d,%s\n" % (1_000 * number + row, text))
+
+
+def _tar(folder: Path, _: str, of: Kind) -> None:
+    name = folder / ("0.tar.gz" if of.is_packed else "0.tar")
+    with tarfile.open(name, "w:gz", compresslevel=1) if of.is_packed else tarfile.open(name, "w") as file:  # type: ignore[call-overload]
+        for number, part in enumerate(_parts(of)):
+            data = part[0].tobytes()
+            for row in range(len(part)):
+                member = tarfile.TarInfo(f"{1_000 * number + row:08}.bin")
+                member.size = len(data)
+                file.addfile(member, io.BytesIO(data))
+
+
+_PLAIN = ("small rows", "6 MB blocks", "64 MB blocks")
+_PACKED = (*_PLAIN, "compressed 100:1")
+#: Rows of tokens are as long as those of a small dataset: 1,000 bytes.
+FORMATS = {
+    "parquet": Form(_parquet, (*_PACKED, "dictionary"), has_blocks=True),
+    "arrow": Form(_arrow, (*_PACKED, "dictionary", "run-end"), has_blocks=True),
+    "hdf5": Form(_hdf5, _PACKED, has_blocks=True),
+    "zarr": Form(_zarr, _PACKED, has_blocks=True),
+    "npy": Form(_npy, _PLAIN),
+    "tokens": Form(_tokens, ("small rows",), options={"format": "tokens", "dtype": "uint16", "window": 499}),
+    "jsonl": Form(_lines, _PACKED),
+    "csv": Form(_csv, _PACKED),
+    "tar": Form(_tar, _PACKED),
+}

@@ -1,0 +1,132 @@
+"""What a plan holds in any case, in numbers: the open blocks of its lanes' windows, a batch, and what decoding takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.core.errors import PlanError
+from penstock.core.messages import counted
+from penstock.lower.context import Context
+from penstock.order.lanes import divisors
+from penstock.runtime.budget import ALLOWED
+from penstock.runtime.free_memory import LEAST_BYTES
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenBlocks:
+    """The blocks that this rank's lanes hold open, of `rows` rows and `row_bytes` bytes a row. all_rows: of the data, of which no more can be open.
+
+    window: blocks of a lane among which rows are mixed. is_shuffled: else one block is read after the other, and two of them meet in a batch.
+    """
+
+    lanes: int
+    window: int
+    rows: int
+    row_bytes: int
+    all_rows: int
+    is_shuffled: bool
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of one."""
+        return self.rows * self.row_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all: half of the lanes come to new windows together."""
+        blocks = self.lanes * self.window * 3 // 2 if self.is_shuffled else 2
+        return min(blocks * self.rows, max(self.rows, self.all_rows)) * self.row_bytes
+
+    def lanes_within(self, room_bytes: int) -> int:
+        """How many lanes have room for their blocks."""
+        return room_bytes // max(1, self.window * self.block_bytes * 3 // 2)
+
+    def __str__(self) -> str:
+        if self.size_bytes < self.lanes * self.window * self.block_bytes or not self.is_shuffled:
+            return f"{self.size_bytes:,} for blocks of {self.block_bytes:,} bytes"
+        return (
+            f"{self.size_bytes:,} for open blocks ({counted(self.lanes, 'lane')} × {self.window} of a window × {self.block_bytes:,} bytes, "
+            f"and half as many again where lanes come to new windows)"
+        )
+
+
+def open_blocks(context: Context) -> OpenBlocks:
+    """The blocks of this rank's lanes."""
+    order, (first, last) = context.order, context.cursor.share
+    shape = order.rows.shape
+    return OpenBlocks(
+        lanes=-(-last // order.rows_per_lane) - first // order.rows_per_lane,
+        window=shape.window_blocks,
+        rows=shape.block_rows,
+        row_bytes=_block_row_bytes(context),
+        all_rows=context.sources.rows,
+        is_shuffled=shape.is_shuffled,
+    )
+
+
+def _block_row_bytes(context: Context) -> int:
+    """Bytes of a row in open blocks: of all sources, but where a zip reads files of a row each one by one."""
+    sources, rows = context.sources, context.order.rows
+    every: Sequence[int] = [origin.open_bytes for origin in sources.origins]
+    if sources.links:
+        pairs = zip(every, sources.first_ids.tolist(), strict=False)
+        every = [size for size, first_id in pairs if rows.block_rows_at(first_id) > 1]
+    return sum(every) // max(1, sources.rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryNeeds:
+    """What a plan holds in any case. blocks: of the runs that read blocks; batch_bytes: a batch on its way; decoding_bytes: what decoding takes and keeps.
+
+    batch_size, lanes: of the plan, on all ranks.
+    """
+
+    blocks: tuple[OpenBlocks, ...]
+    batch_bytes: int
+    decoding_bytes: int
+    batch_size: int
+    lanes: int
+
+    @property
+    def window_bytes(self) -> int:
+        """What the blocks of open windows take, about."""
+        return sum(one.size_bytes for one in self.blocks)
+
+    @property
+    def size_bytes(self) -> int:
+        """All of it."""
+        return self.window_bytes + self.batch_bytes + self.decoding_bytes
+
+    def words(self) -> Iterator[str]:
+        """Each of them with its bytes, for people."""
+        yield from (str(one) for one in self.blocks if one.size_bytes)
+        if self.decoding_bytes:
+            yield f"{self.decoding_bytes:,} to decode parts of files"
+        yield f"{self.batch_bytes:,} for a batch"
+
+    def check(self, limit_bytes: int) -> None:
+        """PlanError if this is more than a loader may hold, but for what is small anyway."""
+        if self.size_bytes <= max(ALLOWED * limit_bytes, LEAST_BYTES):
+            return
+        lanes = self._lanes_within(limit_bytes)
+        fewer = f"batch(…, lanes={lanes}), " if lanes else ""
+        blocks = "shuffle with a smaller window_blocks= or block_rows=, " if self._is_shuffled else ""
+        small = "take smaller batches, " if self.batch_bytes > limit_bytes // 2 else ""
+        raise PlanError(
+            f"memory={limit_bytes:,} bytes is less than the {self.size_bytes:,} that this plan holds in any case: {', '.join(self.words())}; pass "
+            f"{fewer}{blocks}{small}or memory={self.size_bytes:,} to the Loader"
+        )
+
+    @property
+    def _is_shuffled(self) -> bool:
+        return any(one.is_shuffled and one.size_bytes for one in self.blocks)
+
+    def _lanes_within(self, limit_bytes: int) -> int:
+        """The most lanes whose windows fit, 0 if none do, or the lanes are not what is too much."""
+        large = max(self.blocks, key=lambda one: one.size_bytes, default=None)
+        if large is None or not large.is_shuffled or not large.size_bytes:
+            return 0
+        room = limit_bytes - (self.size_bytes - large.size_bytes)
+        fitting = large.lanes_within(room) * self.lanes // max(1, large.lanes)
+        return max((one for one in divisors(self.batch_size) if one <= min(fitting, self.lanes - 1)), default=0)

@@ -1,0 +1,178 @@
+"""`memory=` is a number: the anonymous memory of a process stays within it, a tenth more and one batch, or the plan is refused before anything is read."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock.source.nulls import stored
+from support.seams import lowered_of
+
+sys.path.append(str(Path(__file__).parents[2] / "benches"))
+
+import memory as bench
+from memory_data import FORMATS, KINDS, write
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="what a process holds stands in Linux's /proc only"
+)
+
+MIB = 1 << 20
+#: One of each kind that once held a multiple of its budget.
+SHORT = [("parquet", "dictionary", "shuffled", 256), ("arrow", "run-end", "natural", 256)]
+
+
+def keeps_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: bench.Cell) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    write(cell.format, cell.kind, tmp_path)
+    for one, found in bench.measured(cell, str(tmp_path)):
+        assert found.is_kept, (one, found)
+
+
+@pytest.mark.parametrize(("format", "kind", "order", "budget"), SHORT)
+def test_what_once_held_a_multiple_keeps_to_its_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, kind: str, order: str, budget: int
+) -> None:
+    keeps_to_it(tmp_path, monkeypatch, bench.Cell(format, kind, order, budget))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cell", bench.cells([*FORMATS], [*KINDS], [256, 1_000], bench.ORDERS), ids=str)
+def test_every_format_keeps_to_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: bench.Cell) -> None:
+    keeps_to_it(tmp_path, monkeypatch, cell)
+
+
+# Refused before anything is read
+
+
+def chunked(folder: Path, rows: int, chunk: tuple[int, int]) -> ps.Dataset:
+    """Ones in chunks that take next to nothing in the file."""
+    with h5py.File(folder / "x.h5", "w") as file:
+        file.create_dataset("x", (rows, chunk[1]), "f4", chunks=chunk, compression="gzip", fillvalue=1)
+    return ps.read(folder / "x.h5")
+
+
+def test_windows_that_do_not_fit_are_refused_with_what_would(tmp_path: Path) -> None:
+    data = chunked(tmp_path, 64_000, (160, 10_000))
+    with pytest.raises(
+        ps.PlanError, match=r"64 lanes × 2 of a window × [\d,]+ bytes.*pass batch\(…, lanes=\d+\)"
+    ) as refused:
+        ps.Loader(data.shuffle(seed=0).batch(64), memory="128MB")
+    said = str(refused.value)
+    lanes, needed = (
+        int(re.search(rf"{name}=([\d,]+)", said)[1].replace(",", "")) for name in (r"\blanes", r"or memory")
+    )  # type: ignore[index]
+    for plan, memory in (
+        (data.shuffle(seed=0).batch(64, lanes=lanes), "128MB"),
+        (data.shuffle(seed=0).batch(64), needed),
+    ):
+        with ps.Loader(plan, memory=memory) as loader:
+            assert lowered_of(loader).needs.size_bytes <= 1.1 * lowered_of(loader).budget.limit_bytes
+    with pytest.raises(ps.PlanError, match="lanes × 2 of a window"):
+        ps.Loader(data.shuffle(seed=0).batch(64, lanes=min(64, 2 * lanes)), memory="128MB")
+
+
+def test_a_budget_below_one_batch_is_refused() -> None:
+    data = ps.from_arrays({"x": np.zeros((64, 1 << 19), np.float32)})
+    with pytest.raises(ps.PlanError, match="134,217,728 for a batch; pass take smaller batches, or memory=134,217,728"):
+        ps.Loader(data.batch(64), memory="70MB")
+    with ps.Loader(data.batch(16), memory="70MB") as loader:
+        assert sum(len(batch["x"]) for batch in loader) == 64
+
+
+def test_a_small_dataset_is_no_more_than_it_is(tmp_path: Path) -> None:
+    """Windows of 64 lanes hold no more than there is."""
+    with ps.Loader(chunked(tmp_path, 1_600, (160, 10_000)).shuffle(seed=0).batch(64), memory="70MB") as loader:
+        assert lowered_of(loader).window_bytes <= 64_000_000
+        assert sum(float(batch["x"].sum()) for batch in loader) == 16_000_000
+
+
+# What is short in the file is what it says
+
+
+def lengths_of(batches: ps.Loader) -> list[int]:
+    return [len(text.as_py()) for batch in batches for text in batch["x"]]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_dictionaries_that_grow_from_row_group_to_row_group(tmp_path: Path, shuffled: bool) -> None:
+    """The first row group says nothing of the later ones: steps that were to be made together are made one by one where they fit nowhere."""
+    with pq.ParquetWriter(tmp_path / "x.parquet", pa.schema([("x", pa.dictionary(pa.int32(), pa.string()))])) as writer:
+        for length in (1, 100, 20_000):
+            text = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), [length * "x"])
+            writer.write_table(pa.table({"x": text}))
+    data = ps.read(tmp_path / "x.parquet")
+    plan = data.shuffle(seed=0) if shuffled else data
+    with ps.Loader(plan.batch(100), memory="70MB") as loader:
+        found = {}
+        for batch in loader:
+            for length in {len(text.as_py()) for text in batch["x"]}:
+                found[length] = found.get(length, 0) + 1
+        assert {*found} == {1, 100, 20_000}
+        assert loader.stats()["memory"]["most_bytes"] <= 1.1 * 70_000_000
+
+
+def runs(folder: Path, values: pa.Array, rows: int) -> ps.Dataset:
+    """Runs of equal length, one a value."""
+    ends = pa.array(np.arange(1, len(values) + 1) * (rows // len(values)), pa.int64())
+    batch = pa.record_batch({"x": pa.RunEndEncodedArray.from_arrays(ends, values)})
+    with pa.ipc.new_file(folder / "x.arrow", batch.schema) as writer:
+        writer.write_batch(batch)
+    return ps.read(folder / "x.arrow")
+
+
+def test_a_row_of_two_billion_in_runs(tmp_path: Path) -> None:
+    """16 GB of numbers, if they were written out to take one."""
+    rows = 2_000_000_000
+    data = runs(tmp_path, pa.array([3, 5]), rows)
+    with ps.Loader(data.batch(1), memory="70MB", epochs=1) as loader:
+        assert loader.batch_at(0, 7)["x"].tolist() == [3]
+        assert loader.batch_at(0, rows - 1)["x"].tolist() == [5]
+
+
+@pytest.mark.parametrize("values", [pa.array(["a", None, "ccc"]), pa.array([1.5, None, -2.0])], ids=["text", "numbers"])
+def test_nulls_in_runs(tmp_path: Path, values: pa.Array) -> None:
+    """Rows on both sides of where a run of nulls begins and ends."""
+    source: Any = stored(runs(tmp_path, values, 1_200_000).source)
+    assert source.batches.is_short(0)
+    for first, wanted in ((399_998, [0, 0, 1, 1]), (799_998, [1, 1, 2, 2])):
+        assert source.load(first, 4).others["x"].to_pylist() == values.take(pa.array(wanted)).to_pylist()
+
+
+def test_slices_of_runs_are_those_rows(tmp_path: Path) -> None:
+    """Compared with what pyarrow makes of the whole column."""
+    data = runs(tmp_path, pa.array([*range(300)]), 1_200_000)
+    wanted, source = np.repeat(np.arange(300), 4_000), stored(data.source)
+    assert source.batches.is_short(0)
+    for first, rows in ((0, 3), (3_998, 5), (1_199_990, 10), (123_456, 30_000)):
+        found: Any = source.load(first, rows)
+        assert found.fixed.view(np.int64).ravel().tolist() == wanted[first : first + rows].tolist()
+
+
+def test_very_wide_tables_are_counted(tmp_path: Path) -> None:
+    wide = pa.table({f"c{number}": np.zeros(500, np.float64) for number in range(600)})
+    pq.write_table(wide, tmp_path / "wide.parquet", row_group_size=100)
+    with pytest.raises(ps.PlanError, match="for a batch"):
+        ps.Loader(ps.read(tmp_path / "wide.parquet").batch(20_000), memory="70MB")
+    with ps.Loader(ps.read(tmp_path / "wide.parquet").shuffle(seed=0).batch(50), memory="70MB") as loader:
+        assert sum(len(batch["c7"]) for batch in loader) == 500
+
+
+def test_explain_says_what_is_held(tmp_path: Path) -> None:
+    plan = chunked(tmp_path, 64_000, (160, 10_000)).shuffle(seed=0).batch(64)
+    words = plan.explain()
+    assert "Memory\n  in any case:" in words
+    assert "for open blocks (64 lanes × 2 of a window ×" in words
+    assert "2,560,000 for a batch" in words
+    assert re.search(r"budget: [\d,]+ bytes, this machine's now without memory=", words)
+    with ps.Loader(plan, memory="4GB") as loader:
+        assert "budget: memory=4,000,000,000 bytes" in loader.explain()
