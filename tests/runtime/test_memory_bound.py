@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -78,7 +79,7 @@ def test_windows_that_do_not_fit_are_refused_with_what_would(tmp_path: Path) -> 
         with ps.Loader(plan, memory=memory) as loader:
             assert lowered_of(loader).needs.size_bytes <= 1.1 * lowered_of(loader).budget.limit_bytes
     with pytest.raises(ps.PlanError, match="lanes × 2 of a window"):
-        ps.Loader(data.shuffle(seed=0).batch(64, lanes=min(64, 2 * lanes)), memory="128MB")
+        ps.Loader(data.shuffle(seed=0).batch(64, lanes=min(64, 8 * lanes)), memory="128MB")
 
 
 def test_a_budget_below_one_batch_is_refused() -> None:
@@ -91,7 +92,7 @@ def test_a_budget_below_one_batch_is_refused() -> None:
 
 def test_a_small_dataset_is_no_more_than_it_is(tmp_path: Path) -> None:
     """Windows of 64 lanes hold no more than there is."""
-    with ps.Loader(chunked(tmp_path, 1_600, (160, 10_000)).shuffle(seed=0).batch(64), memory="70MB") as loader:
+    with ps.Loader(chunked(tmp_path, 1_600, (160, 10_000)).shuffle(seed=0).batch(64), memory="100MB") as loader:
         assert lowered_of(loader).window_bytes <= 64_000_000
         assert sum(float(batch["x"].sum()) for batch in loader) == 16_000_000
 
@@ -99,23 +100,19 @@ def test_a_small_dataset_is_no_more_than_it_is(tmp_path: Path) -> None:
 # What is short in the file is what it says
 
 
-def lengths_of(batches: ps.Loader) -> list[int]:
-    return [len(text.as_py()) for batch in batches for text in batch["x"]]
-
-
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_dictionaries_that_grow_from_row_group_to_row_group(tmp_path: Path, shuffled: bool) -> None:
     """The first row group says nothing of the later ones: steps that were to be made together are made one by one where they fit nowhere."""
     with pq.ParquetWriter(tmp_path / "x.parquet", pa.schema([("x", pa.dictionary(pa.int32(), pa.string()))])) as writer:
         for length in (1, 100, 20_000):
-            text = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), [length * "x"])
+            text = pa.DictionaryArray.from_arrays(np.zeros(6_000, np.int32), [length * "x"])
             writer.write_table(pa.table({"x": text}))
     data = ps.read(tmp_path / "x.parquet")
     plan = data.shuffle(seed=0) if shuffled else data
     with ps.Loader(plan.batch(100), memory="70MB") as loader:
         found = {}
         for batch in loader:
-            for length in {len(text.as_py()) for text in batch["x"]}:
+            for length in set(pc.binary_length(batch["x"]).to_pylist()):
                 found[length] = found.get(length, 0) + 1
         assert {*found} == {1, 100, 20_000}
         assert loader.stats()["memory"]["most_bytes"] <= 1.1 * 70_000_000
@@ -159,10 +156,10 @@ def test_slices_of_runs_are_those_rows(tmp_path: Path) -> None:
 
 
 def test_very_wide_tables_are_counted(tmp_path: Path) -> None:
-    wide = pa.table({f"c{number}": np.zeros(500, np.float64) for number in range(600)})
+    wide = pa.table({f"c{number}": np.zeros(500, np.float64) for number in range(150)})
     pq.write_table(wide, tmp_path / "wide.parquet", row_group_size=100)
     with pytest.raises(ps.PlanError, match="for a batch"):
-        ps.Loader(ps.read(tmp_path / "wide.parquet").batch(20_000), memory="70MB")
+        ps.Loader(ps.read(tmp_path / "wide.parquet").batch(100_000), memory="70MB")
     with ps.Loader(ps.read(tmp_path / "wide.parquet").shuffle(seed=0).batch(50), memory="70MB") as loader:
         assert sum(len(batch["c7"]) for batch in loader) == 500
 

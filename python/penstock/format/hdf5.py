@@ -81,7 +81,8 @@ def _opened(files: Hdf5Files, options: Options) -> SlicedArrays | PlacedColumns:
         # Text of a fixed width is read whole, however well it is packed: items are as small as that asks for.
         manifest = TableManifest("hdf5", shards, edges_of(rows), held_bytes=read_bytes)
     size = block_rows(list(facts[0].values()), sum(rows) // len(rows), shards.path(0))
-    return SlicedArrays(manifest, columns, size, partial(_rows_of, files, names))
+    library_bytes = len(names) * _CHUNK_CACHE_BYTES
+    return SlicedArrays(manifest, columns, size, partial(_rows_of, files, names), library_bytes=library_bytes)
 
 
 def _rows_of(

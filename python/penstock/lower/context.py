@@ -27,8 +27,13 @@ from penstock.stages.bad_rows import BadRows, Tolerance
 from penstock.stages.cached.reader import CacheReader
 from penstock.stages.lanes.states import lanes_of
 
-#: Steps whose batches are small are made together, up to this many bytes.
-ITEM_BYTES = 8 << 20
+#: Steps whose batches are small are made together, up to this many bytes, and up to this part of the memory: stages hold an item several times meanwhile.
+ITEM_BYTES, _ITEM_PART = 8 << 20, 32
+
+
+def item_bytes_within(memory_bytes: int) -> int:
+    """Bytes of an item of several steps: item_bytes_within(64 << 20) == 2 << 20."""
+    return min(ITEM_BYTES, memory_bytes // _ITEM_PART)
 
 
 @dataclass(frozen=True, kw_only=True)

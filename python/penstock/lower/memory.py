@@ -38,6 +38,12 @@ class OpenBlocks:
         blocks = self.lanes * self.window * 3 // 2 if self.is_shuffled else 2
         return min(blocks * self.rows, max(self.rows, self.all_rows)) * self.row_bytes
 
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of those that are open at every step."""
+        blocks = self.lanes * self.window if self.is_shuffled else 1
+        return min(self.size_bytes, blocks * self.block_bytes)
+
     def lanes_within(self, room_bytes: int) -> int:
         """How many lanes have room for their blocks."""
         return room_bytes // max(1, self.window * self.block_bytes * 3 // 2)
@@ -107,7 +113,8 @@ class MemoryNeeds:
 
     def check(self, limit_bytes: int) -> None:
         """PlanError if this is more than a loader may hold, but for what is small anyway."""
-        if self.size_bytes <= max(ALLOWED * limit_bytes, LEAST_BYTES):
+        least_bytes = self.batch_bytes + self.decoding_bytes + sum(one.least_bytes for one in self.blocks)
+        if least_bytes <= max(ALLOWED * limit_bytes, LEAST_BYTES):
             return
         lanes = self._lanes_within(limit_bytes)
         fewer = f"batch(…, lanes={lanes}), " if lanes else ""

@@ -10,7 +10,7 @@ from penstock.core.columns.spec import Field, Ids
 from penstock.core.errors import PlanError
 from penstock.deliver import Deliver
 from penstock.lower.cache_places import cache_places
-from penstock.lower.context import ITEM_BYTES, context_of
+from penstock.lower.context import context_of, item_bytes_within
 from penstock.lower.known_ends import known_ends
 from penstock.lower.lanes import LANE_ROWS
 from penstock.lower.layouts import with_layouts
@@ -85,7 +85,7 @@ def lower(
     rows = context.rows_per_step
     together = [
         _ITEM_STEPS,
-        ITEM_BYTES // (rows * lowered.row_bytes),
+        item_bytes_within(memory_bytes) // (rows * lowered.row_bytes),
         *(source.rows_together // rows for source in paced),
     ]
     if lowered.feeds:

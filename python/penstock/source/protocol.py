@@ -245,10 +245,11 @@ class DecodedSource(Protocol):
 class UnpackedSource(Protocol):
     """A source whose blocks are unpacked while they are loaded.
 
-    unpacked_copies: how often a block lies in memory meanwhile, besides what comes of it.
+    unpacked_copies: how often a block lies in memory meanwhile, besides what comes of it. library_bytes: what a library keeps for the next one.
     """
 
     unpacked_copies: int
+    library_bytes: int
 
 
 @runtime_checkable

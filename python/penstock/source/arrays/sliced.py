@@ -189,7 +189,8 @@ class SlicedArrays:
     block_rows: int | None
     read: ReadRows = field(repr=False)
     access: Access = Access.BLOCKS
-    unpacked_copies: int = 1
+    unpacked_copies: int = 2
+    library_bytes: int = 0
 
     @property
     def spec(self) -> Spec:

@@ -39,7 +39,7 @@ class BlockLoader:
             working_bytes = source.unpacked_copies * reading.row_bytes * reading.block_rows
             fitting = reading.budget.limit_bytes // _LOADING_PART // max(1, working_bytes)
             self._together = max(1, min(_TOGETHER, fitting))
-            reading.budget.aside_bytes += self._together * working_bytes
+            reading.budget.aside_bytes += self._together * working_bytes + source.library_bytes
 
     def load(self, first: Ids, end: Ids) -> list[Rows]:
         """The blocks that begin and end at these samples."""
