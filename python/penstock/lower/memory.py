@@ -12,6 +12,9 @@ from penstock.order.lanes import divisors
 from penstock.runtime.budget import ALLOWED
 from penstock.runtime.free_memory import LEAST_BYTES
 
+#: Where there are no more blocks than so many a lane, they are as small as the lanes ask for.
+_FEW_BLOCKS = 1.1
+
 
 @dataclass(frozen=True, kw_only=True)
 class OpenBlocks:
@@ -133,6 +136,10 @@ class MemoryNeeds:
         """The most lanes whose windows fit, 0 if none do, or the lanes are not what is too much."""
         large = max(self.blocks, key=lambda one: one.size_bytes, default=None)
         if large is None or not large.is_shuffled or not large.size_bytes:
+            return 0
+        if (
+            large.all_rows < _FEW_BLOCKS * large.lanes * large.rows
+        ):  # a block for each lane: fewer lanes have larger ones
             return 0
         room = limit_bytes - (self.size_bytes - large.size_bytes)
         fitting = large.lanes_within(room) * self.lanes // max(1, large.lanes)
