@@ -11,7 +11,7 @@ from typing import Any, cast
 from penstock.core.errors import ProcessError, StorageError
 from penstock.core.files.traffic import Traffic, sum_of
 from penstock.deliver import Deliver
-from penstock.loader.item_source import LanePlaces
+from penstock.loader.item_source import LanePlaces, WokenError
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
@@ -50,7 +50,7 @@ class Here:
         self.runs: list[tuple[Run, list[Position]]] = []
         #: The run's first epoch that it does not make.
         self.until = math.inf
-        self._one_by_one = False
+        self._one_by_one = self._is_interrupted = False
         self._leave: tuple[BaseException, Position] | None = None
         self._first_batch_s = 0.0
         self._last_stats = no_stats()
@@ -82,6 +82,8 @@ class Here:
         except StopIteration:
             return None
         except BaseException as error:
+            if self._is_interrupted and isinstance(error, (ProcessError, StopIteration)):
+                raise WokenError from None
             is_final = self._one_by_one or lowered.steps_per_item == 1
             if not run.has_failed or is_final or isinstance(error, (StorageError, ProcessError)):
                 raise
@@ -102,6 +104,12 @@ class Here:
             self._first_batch_s = time.perf_counter() - run.started_at
         return item
 
+    def interrupt(self) -> None:
+        """See `ItemSource`."""
+        self._is_interrupted = True
+        for run, _ in [*self.runs]:
+            run.close()
+
     def end_pass(self, here: Position) -> None:
         """See `ItemSource`."""
         self._leave_if_due(here)
@@ -117,9 +125,10 @@ class Here:
         """The run that continues at a position; a new one if there is none."""
         if self.runs:
             run, position = self.runs[0]
-            if self._share.normal(position[0]) == here and here.epoch < self.until:
+            if not self._is_interrupted and self._share.normal(position[0]) == here and here.epoch < self.until:
                 return run, position
             self.stop(here)
+        self._is_interrupted = False
         lowered, epochs, depth = self._share.lowered, self._options.epochs, self._depth()
         if epochs is not None:
             self.until = max(epochs, here.epoch + 1)

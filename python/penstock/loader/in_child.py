@@ -17,7 +17,7 @@ from penstock.deliver import Deliver
 from penstock.loader.child.messages import BeginItems, MadeItem, SentColumn
 from penstock.loader.child.process import Child
 from penstock.loader.child.sent import Setup, check_sendable
-from penstock.loader.item_source import LanePlaces
+from penstock.loader.item_source import LanePlaces, WokenError
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
@@ -40,7 +40,7 @@ class InChild:
         self, dataset: Dataset, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, *, with_ids: bool
     ) -> None:
         self._dataset, self._options, self._deliver, self._bad_samples = dataset, options, deliver, bad_samples
-        self._with_ids, self._is_checked = with_ids, False
+        self._with_ids, self._is_checked, self._is_interrupted = with_ids, False, False
         self._child: Child | None = None
         self._streams = 0
         self._expected: Position | None = None  # of the item that comes next; None where no stream is under way
@@ -66,8 +66,10 @@ class InChild:
         except KeyboardInterrupt:
             self._leave_child(at_once=True)
             raise
-        except BaseException:
+        except BaseException as error:
             self._expected = None
+            if self._is_interrupted and isinstance(error, ProcessError):
+                raise WokenError from None
             raise
         if not self._first_batch_s:
             self._first_batch_s = time.perf_counter() - self._begun_at
@@ -79,6 +81,12 @@ class InChild:
             self._known[self._expected] = made.places[-1]
         return self._delivered(made)
 
+    def interrupt(self) -> None:
+        """See `ItemSource`; ends the child."""
+        self._is_interrupted = True
+        if (child := self._child) is not None and not child.is_of_fork:
+            child.kill()
+
     def end_pass(self, here: Position) -> None:
         """See `ItemSource`; nothing is put off."""
 
@@ -89,6 +97,9 @@ class InChild:
                 "this loader was started before a fork, and the process that makes its batches belongs to the parent; make a new Loader in the child, or "
                 "start children with the 'spawn' method"
             )
+        if self._is_interrupted:
+            self._is_interrupted = False
+            self._leave_child(at_once=True)
         if self._child is None or self._expected != here or here.epoch >= self._until:
             self._begin_stream(here)
         assert self._child is not None

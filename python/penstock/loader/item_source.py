@@ -17,6 +17,10 @@ from penstock.stages.lanes.states import Place
 LanePlaces = dict[int, list[Place]]
 
 
+class WokenError(Exception):
+    """`interrupt` ended the wait for an item; who asks again gets it."""
+
+
 class MakesSource(Protocol):
     """Makes the source of a loader. with_ids: whether a ledger wants the rows of items."""
 
@@ -39,6 +43,9 @@ class ItemSource(Protocol):
 
         about_stall: what the log tells of a long wait.
         """
+
+    def interrupt(self) -> None:
+        """From any thread: nothing is made ahead, and who waits for an item gets WokenError. The next item that is asked for begins anew."""
 
     def end_pass(self, here: Position) -> None:
         """All items of a pass were taken; raises what was put off until then."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, Unpack, overload
 
 import numpy as np
@@ -23,6 +24,7 @@ from penstock.loader.in_child import InChild
 from penstock.loader.item_source import ItemSource
 from penstock.loader.options import BatchT, GivenOptions, LoaderOptions, shows_options
 from penstock.loader.passes import EpochPass
+from penstock.loader.preempt import Preemption, Save
 from penstock.loader.rank import ThisRank
 from penstock.loader.state import load_state, state_of
 from penstock.observe.bad_samples import BadSamples
@@ -136,6 +138,7 @@ class Loader(Generic[BatchT]):
         self._deliver = with_conversions(delivery, told.to, told.convert)
         ranks = told.ranks(self._deliver.ranks)
         self._rank, self._seen = ThisRank(self.dataset, told, self._deliver, ranks, self._item_source), Seen()
+        self._preemptions: list[Preemption] = []
         try:
             self._rank.take_first_share()
             columns = self._rank.share.lowered.columns
@@ -282,6 +285,40 @@ class Loader(Generic[BatchT]):
         """
         load_state(self._rank, state, strict=strict)
 
+    def on_preempt(
+        self,
+        save: Save | None = None,
+        *,
+        state_file: str | PathLike[str] | None = None,
+        signals: Sequence[str | int] = ("SIGTERM", "SIGUSR1"),
+        ends: bool = True,
+    ) -> Preemption:
+        """Saves when the job is about to end: a signal of SLURM, Kubernetes, torchrun or a spot machine comes. docs/cluster.md has launch files.
+
+        At once, even during a long step, the ledger and `state_file` are written, and nothing more is made ahead. When the loop asks for its next batch, `save` is called, in the
+        loop's thread. Then what handled the signal before is called: by default the process ends.
+
+        Args:
+            save: called with the loader's state between two batches: the place to save the model, too. Default: none.
+            state_file: where the state is written as JSON at once; "{rank}" in it stands for the rank. Default: nowhere.
+            signals: by name or number. Default: SIGTERM and SIGUSR1.
+            ends: False lets the loop go on where nobody handled the signal before; ask `requested` of what this returns. Default: True.
+
+        Returns:
+            A context manager; its `close` restores what was there before, `requested` says whether a signal came, and `request()` does what a signal does.
+
+        Raises:
+            PlanError: outside of the main thread, and for what cannot be handled or written.
+
+        Example:
+            loader, saved = ps.Loader(data.batch(4)), []
+            with loader.on_preempt(saved.append):
+                for batch in loader:
+                    ...
+        """
+        self._preemptions.append(Preemption(self._rank, save, state_file, signals, ends=ends))
+        return self._preemptions[-1]
+
     @property
     def is_real(self) -> npt.NDArray[np.bool_]:
         """Which rows of the batch that was taken last are not there only to fill it up, on this rank: bool (rows,).
@@ -393,6 +430,8 @@ class Loader(Generic[BatchT]):
 
         Pinned memory, which CUDA copies from, returns to PyTorch's cache of it, and stays in the process for other loaders.
         """
+        while self._preemptions:
+            self._preemptions.pop().close()
         self._rank.close()
 
     def __reduce__(self) -> Never:

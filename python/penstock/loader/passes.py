@@ -11,6 +11,7 @@ from penstock.core.functions.tracebacks import users_part
 from penstock.deliver import Deliver
 from penstock.deliver.accelerate import Seen, is_at_work
 from penstock.deliver.structure import Structure
+from penstock.loader.item_source import WokenError
 from penstock.loader.options import BatchT
 from penstock.loader.rank import ThisRank
 from penstock.observe.torch_profiler import profiled
@@ -47,13 +48,12 @@ class EpochPass(Generic[BatchT]):
                 if rank.ledger is not None:
                     take = rank.ledger.recording(share.rows_of(item), take)
                 del item
-                progress.untouched, step = False, progress.step
+                step = progress.step
                 for _ in range(steps_here):
                     check_ranks()
                     step += 1
-                    progress.step = step
-                    self.seen.take(is_last=step == steps)
-                    yield take()  # of which nothing is held here: its memory is used again as soon as the consumer lets go
+                    # Nothing of it is held here: its memory is used again as soon as the consumer lets go.
+                    yield self._taken(take, step, is_last=step == steps)
                     if self.number != progress.newest_pass:
                         self._check()
                     if share is not rank.share:
@@ -61,6 +61,8 @@ class EpochPass(Generic[BatchT]):
             rank.items.end_pass(rank.here)
             rank.finish_pass()
             ended = True
+            if rank.preempted is not None:
+                rank.preempted()
         finally:
             if self.number == progress.newest_pass:
                 progress.is_running = False
@@ -92,12 +94,33 @@ class EpochPass(Generic[BatchT]):
 
     def _next_item(self) -> Delivered | None:
         rank = self.rank
-        try:
-            with profiled("next batch"):
-                return rank.items.next_item(rank.here, rank.about_stall)
-        except Exception as error:
-            error.__traceback__ = users_part(error)
-            raise
+        while True:
+            self._save_if_preempted()
+            try:
+                with profiled("next batch"):
+                    return rank.items.next_item(rank.here, rank.about_stall)
+            except WokenError:
+                continue
+            except Exception as error:
+                if rank.preempted is not None:
+                    continue  # what fails while a machine goes down is less than what is to be saved; it fails again
+                error.__traceback__ = users_part(error)
+                raise
+
+    def _taken(self, take: Callable[[], BatchT], step: int, *, is_last: bool) -> BatchT:
+        """The batch before the position `step`; from now on a state says that it was taken."""
+        while True:
+            with self.rank.taking:
+                if self.rank.preempted is None:
+                    self.rank.progress.untouched, self.rank.progress.step = False, step
+                    self.seen.take(is_last=is_last)
+                    return take()
+            self._save_if_preempted()
+
+    def _save_if_preempted(self) -> None:
+        if (save := self.rank.preempted) is not None:
+            save()
+            self._check()
 
     def _split(self, item: Delivered) -> list[tuple[str, Callable[[], Any]]]:
         """For each column what gives its part of one step after the other; nothing is cut where there is one step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -49,6 +50,10 @@ class ThisRank:
         #: Makes steps whose ops tell what they draw, and so does all of them on the host.
         self._told_steps = SingleSteps()
         self.progress = Progress()
+        #: Held while a step is taken, and by who reads what a state says: a thread that saves sees no half of a step.
+        self.taking = threading.RLock()
+        #: Set from any thread; then it is called before the next step is taken. See `preempt`.
+        self.preempted: Callable[[], None] | None = None
         self.place, self._is_agreed = ranks.place(), False
         #: The places of all lanes, also of other ranks', as they were loaded; None from the first pass on.
         self.loaded_lanes: Any = None
@@ -172,9 +177,10 @@ class ThisRank:
         if progress.is_broken_off:
             self.stop()  # where lanes stand counts from here
         self.items.begin(share)
-        progress.begin_pass()
-        self.begin_epoch()
-        self.loaded_lanes = None  # of lanes that other ranks have, they are out of date from now on
+        with self.taking:
+            progress.begin_pass()
+            self.begin_epoch()
+            self.loaded_lanes = None  # of lanes that other ranks have, they are out of date from now on
         if self.ledger is not None:
             here = share.normal(self.here)
             self.ledger.begin(share.ledger_header(self.saved_plan), here.epoch, here.step)
@@ -206,7 +212,8 @@ class ThisRank:
     def finish_pass(self) -> None:
         """All steps of an epoch were taken."""
         share, epoch = self.share, self.progress.epoch
-        self.progress.finish_pass()
+        with self.taking:
+            self.progress.finish_pass()
         if share.lowered.lanes.found(epoch) and all(leaf.files for leaf in leaves(self.dataset.root)):
             self._counted_of(share).keep(epoch)  # not of data in memory, of which all would be read to name it
         if share.lowered.lanes.has_ends and share.steps_of(epoch) == 0:

@@ -21,9 +21,10 @@ from penstock.stages.lanes.states import merge_states
 
 def state_of(rank: ThisRank) -> dict[str, Any]:
     """See `Loader.state_dict`."""
-    if rank.ledger is not None:
-        rank.ledger.flush()  # what a state counts as done is recorded
-    share, here, places = rank.share, rank.here, rank.lane_places()
+    with rank.taking:
+        if rank.ledger is not None:
+            rank.ledger.flush()  # what a state counts as done is recorded
+        share, here, places = rank.share, rank.here, rank.lane_places()
     on_error = rank.bad_samples.on_error
     return {
         "version": STATE_VERSION,
@@ -57,13 +58,14 @@ def load_state(rank: ThisRank, state: Mapping[str, Any] | Sequence[Mapping[str, 
         state = {**state, "lanes": rank.share.places_at(position, rank.dataset)}
     places = rank.lanes_of(state["lanes"]) if rank.share.lowered.lanes else {}
     _use_ends(rank.share, position, state)
-    rank.use_weights(ChangedWeights.of_state(rank.dataset.root, state))
-    rank.stop()
-    rank.progress.load(position, steps=rank.share.steps_of(position.epoch) or rank.share.steps)
-    rank.share.lowered.lanes.begin(position, places)
-    rank.loaded_lanes, rank.loaded_rows = state.get("lanes"), rank.share.lowered.order.batch_size
-    if rank.ledger is not None:
-        rank.ledger.load()
+    with rank.taking:
+        rank.use_weights(ChangedWeights.of_state(rank.dataset.root, state))
+        rank.stop()
+        rank.progress.load(position, steps=rank.share.steps_of(position.epoch) or rank.share.steps)
+        rank.share.lowered.lanes.begin(position, places)
+        rank.loaded_lanes, rank.loaded_rows = state.get("lanes"), rank.share.lowered.order.batch_size
+        if rank.ledger is not None:
+            rank.ledger.load()
 
 
 def _ends_entry(share: RankShare, here: Position) -> dict[str, Any]:

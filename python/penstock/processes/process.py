@@ -39,6 +39,9 @@ _ONE_THREAD = (
 #: takes longer, and nobody waits for it.
 _KILLED_S, _ENDING_S = 2.0, 0.05
 
+#: What a terminal or a scheduler sends to all processes of a job. The parent handles them, and a child ends with its parent.
+SIGNALS_OF_PARENT = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
+
 _living: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
@@ -138,8 +141,8 @@ def _start(connection: socket.socket, purpose: Purpose, *, polite: bool) -> subp
     imports = f"from penstock.processes.polite import import_politely; import_politely({module!r}); " if polite else ""
     program = f"{begin}{imports}from penstock.processes.child import main; main({module!r}, {number})"
     environment = {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ} if purpose.is_one_of_many else None
-    # The child is born with Ctrl-C blocked, and ignores it as soon as it can: it belongs to the parent.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # The child is born with Ctrl-C and what ends jobs blocked, and ignores them as soon as it can: they belong to the parent.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_PARENT)
     try:
         return subprocess.Popen(  # noqa: S603  # our own interpreter
             [sys.executable, "-c", program], stdin=subprocess.DEVNULL, pass_fds=[number], env=environment

@@ -355,6 +355,10 @@ class OnRay:
 
     # Where it stands, and the end
 
+    def interrupt(self) -> None:
+        """See `ItemSource`; actors go on with what they have, and who waits for them waits on."""
+        self._here.interrupt()
+
     def end_pass(self, here: Position) -> None:
         """See `ItemSource`."""
         self._here.end_pass(here)
