@@ -32,7 +32,7 @@ PAGES = {
     "reading": Page(
         title="Reading",
         about="Where rows come from: files, memory, Python objects, SQL, pipes, other frameworks.",
-        names="read read_stream read_sql from_arrays from_dataset from_iterable from_torch from_tf_data Column Limits",
+        names="read read_stream read_sql from_arrays from_dataset from_iterable from_torch from_tf_data from_ray Column Limits",
     ),
     "dataset": Page(
         title="Dataset",

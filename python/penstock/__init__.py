@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.core.verbs.options import Column
     from penstock.dataset import Dataset
     from penstock.format import register_format
-    from penstock.from_frameworks import from_tf_data, from_torch
+    from penstock.from_frameworks import from_ray, from_tf_data, from_torch
     from penstock.joining import concat, mix, zip
     from penstock.loader import Loader
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
@@ -46,6 +46,7 @@ __all__ = [
     "from_arrays",
     "from_dataset",
     "from_iterable",
+    "from_ray",
     "from_tf_data",
     "from_torch",
     "image",
@@ -70,6 +71,7 @@ _HOMES = {
     "__version__": "core.kernels",
     "col": "plan.expression",
     "concat": "joining",
+    "from_ray": "from_frameworks",
     "from_tf_data": "from_frameworks",
     "from_torch": "from_frameworks",
     "image": "transform",

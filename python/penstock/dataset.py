@@ -10,6 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
+from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -18,6 +19,7 @@ from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import ByteRanges, Progress
 from penstock.core.files.cache_dirs import size_of
+from penstock.core.installing import pip_install
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.core.messages import printable, printable_lines, quoted
 from penstock.core.verbs.options_by_name import options_by_name
@@ -1045,6 +1047,31 @@ class Dataset:
         check_draws(node)
         check_order(node)
         return Dataset(node)
+
+    def to_ray(self, *, override_num_blocks: int | None = None) -> Any:
+        """The rows of the first epoch as a `ray.data.Dataset`, made by its read tasks when it runs, each from its own step on.
+
+        A dataset without `batch` is read in batches of 1,024 rows. Columns of several axes become Ray's tensors. Plans with stages whose rows depend on the data (`filter` by a function,
+        `flat_map`, `pack`) are one task. For exact order, Ray's `execution_options.preserve_order` must be set, as for any of its datasets.
+
+        Args:
+            override_num_blocks: how many tasks read, at most one a step. Default: Ray decides.
+
+        Returns:
+            A `ray.data.Dataset`.
+
+        Raises:
+            PlanError: where Ray cannot be imported, and for plans that no Loader could run.
+
+        Example:
+            def write(dataset):
+                dataset.to_ray().write_parquet("rows")
+        """
+        try:
+            found = import_module("penstock.ray.data")
+        except ImportError as error:
+            raise PlanError(f"to_ray: Ray Data cannot be imported ({error}); {pip_install('ray')}") from None
+        return found.to_ray(self, override_num_blocks=override_num_blocks)
 
     def __len__(self) -> int:
         """Rows of an epoch."""

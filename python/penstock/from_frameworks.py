@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from penstock.core.errors import PlanError
 from penstock.core.installing import pip_install
+from penstock.core.verbs.options import Asked, Nulls, check_columns, check_nulls
 from penstock.dataset import Dataset
 
 
@@ -71,3 +72,38 @@ def from_tf_data(
     """
     found = importlib.import_module("penstock.tensorflow")
     return cast("Dataset", found.from_tf_data(data, samples=samples, spool=spool, name=name, version=version))
+
+
+def from_ray(data: Any, *, columns: Asked = None, nulls: Nulls = "error") -> Dataset:
+    """The rows of a `ray.data.Dataset`, in its order; read where Ray's object store has them, block by block.
+
+    It runs now, unless it was materialised: its blocks stay in the cluster, and a batch fetches those that hold its rows. So everything works: shuffle, any number of ranks, and
+    resuming where the blocks are the same, as a saved state finds out by their rows and some values of each. A cluster that is started anew has no blocks: to resume there, make the
+    dataset again in the same way.
+
+    Args:
+        data: a `ray.data.Dataset`; of columns of numbers, text, bytes, lists and tensors.
+        columns: selects, renames and types, as for `read`.
+        nulls: what nulls become, as for `read`. Default: an error.
+
+    Returns:
+        A dataset of one row for each row.
+
+    Raises:
+        PlanError: where Ray cannot be imported, and for columns that no batch can hold, such as Python objects.
+        SourceError: for a dataset without rows.
+        DataError: for blocks that have different columns, and, while you iterate, for one that Ray has lost.
+
+    Example:
+        def open(table):
+            import ray.data
+
+            return ps.from_ray(ray.data.from_arrow(table)).shuffle(seed=0).batch(32)
+    """
+    check_columns(columns)
+    check_nulls("from_ray", nulls)
+    try:
+        found = importlib.import_module("penstock.ray.data")
+    except ImportError as error:
+        raise PlanError(f"from_ray: Ray Data cannot be imported ({error}); {pip_install('ray')}") from None
+    return cast("Dataset", found.from_ray(data, columns=columns, nulls=nulls))
