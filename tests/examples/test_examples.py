@@ -21,6 +21,7 @@ RUNS = {
     "simclr.py": (["4"], "torch", "step 3: loss"),
     "tabular.py": (["4"], "sklearn", "of 55 rows"),
     "keras_fit.py": (["1"], "tensorflow", "of the last epoch"),
+    "ray_train.py": ([], "ray", "loss of the last checkpoint: 0.0"),
     "lightning_resume.py": ([], "pytorch_lightning", "resumed for 23: the same batches"),
 }
 
