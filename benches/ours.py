@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 import numpy as np
 from common import BATCH, Feed, main, version_of
 
+import ours_cluster
 import ours_images
 import penstock as ps
 from ours_formats import FEEDS, feed
@@ -71,5 +72,5 @@ if __name__ == "__main__":
         "10 million": partial(tiny, samples=TINY_SAMPLES),
         "1 million": partial(tiny, samples=TINY_SAMPLES_IN_FILES),
     }
-    feeds = {"a": pictures, "b": {"exact": rows}, "c": numbers, **FEEDS, **ours_images.FEEDS}
+    feeds = {"a": pictures, "b": {"exact": rows}, "c": numbers, **FEEDS, **ours_images.FEEDS, **ours_cluster.FEEDS}
     main("penstock", version_of("penstock"), feeds)

@@ -38,12 +38,13 @@ def recipe(data: Data, *, workload: str, ops: Sequence[Any], views: Mapping[str,
 
 
 def detection(data: Data) -> Feed:
-    """Boxes along with each photograph."""
+    """Boxes and masks along with each photograph."""
     ssd = image.presets("detection-ssd", size=640).train
     chain = [image.Decode(entry_points="off"), *ssd["image"][1:]]
-    boxes = [image.Boxes(of="image", format="XYWH", labels="label"), *ssd["boxes"][1:]]
-    photographs = ps.read(str(data.photographs), annotations=str(data.instances)).select("image", "boxes", "label")
-    train = photographs.shuffle(seed=0).transform(image=chain, boxes=boxes)
+    boxes = [image.Boxes(of="image", format="XYWH", labels=("label", "masks")), *ssd["boxes"][1:]]
+    photographs = ps.read(str(data.photographs), annotations=str(data.instances), masks=True)
+    photographs = photographs.select("image", "boxes", "label", "masks")
+    train = photographs.shuffle(seed=0).transform(image=chain, boxes=boxes, masks=image.Mask(of="image"))
     return feed(train.batch(BATCH["images-detection"], drop_last=True), "image", format="JPEG files, COCO's JSON")
 
 

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+import cluster
 import data as bench_data
 import environments
 import table
@@ -60,6 +61,8 @@ def prepare(arguments: argparse.Namespace, skipped: list[Line]) -> list[Side]:
     if bench_data.COPIED & set(arguments.workload):
         writers = {"tfdata", "webdataset"} | set(ready)  # ours reads what these two write
         bench_data.make(arguments.data, [peer for peer in bench_data.WRITERS if peer in writers])
+    elif set(workloads("cluster")) & set(arguments.workload):
+        bench_data.make(arguments.data, {"tfdata"} & set(ready))
     elif set(workloads("images")) & set(arguments.workload):
         bench_data.make(arguments.data, [])
     bench_data.make_own(arguments.data, arguments.workload)
@@ -188,10 +191,12 @@ def show(result: Line, console: Console) -> None:
                 f"{line['best']:,.0f}",
                 f"{line['cpu_s_per_1000']:.3g}",
                 f"{line['first_batch_s']:.2f}",
-                *(f"{line['ratios'][name]:.2f}×" if name in line["ratios"] else "" for name in mine),
+                *(table.ratio(line, name) for name in mine),
             )
             shown.add_row(line["peer"], line["variant"], *figures, style="bold cyan" if line["ours"] else "")
         console.print(shown)
+    for line in cluster.lines(result):
+        console.print(line, highlight=False)
     for skip in result["skipped"]:
         console.print(f"[yellow]skipped[/] {skip['peer']}: {skip['reason']}", highlight=False)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import cluster
 from work import TITLES, UNITS
 
 Row = Mapping[str, Any]
@@ -16,6 +17,7 @@ Row = Mapping[str, Any]
 def markdown(report: Mapping[str, Any]) -> str:
     """One table a workload, best first, then where and how it was measured."""
     parts = [f"**{TITLES[name]}** ({UNITS[name]})\n\n{_table(rows)}" for name, rows in by_workload(report).items()]
+    parts += cluster.lines(report)
     return "\n\n".join([*parts, _footing(report)]) + "\n"
 
 
@@ -34,6 +36,15 @@ def our_variants(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(variant for row in rows for variant in row["ratios"]))
 
 
+def ratio(row: Row, name: str) -> str:
+    """How many times as fast one of ours is: the median of all pairs of runs and, of several, the least and the most."""
+    if name not in row["ratios"]:
+        return ""
+    pairs = [run["ratios"][name] for run in row["runs"] if name in run["ratios"]]
+    spread = f" ({min(pairs):.2f} to {max(pairs):.2f})" if len(pairs) > 1 else ""
+    return f"{row['ratios'][name]:.2f}{spread}"
+
+
 def _table(rows: list[Row]) -> str:
     mine = our_variants(rows)
     heads = [f"penstock {name} / this" if len(mine) > 1 else "penstock / this" for name in mine]
@@ -45,7 +56,7 @@ def _table(rows: list[Row]) -> str:
         name = f"{row['peer']} {row['version'].partition('+')[0]}, {row['variant']}"
         name = f"**{row['peer']}, {row['variant']}**" if row["ours"] else name
         rates = f"{row['median']:,.0f} | {row['best']:,.0f} | {row['cpu_s_per_1000']:.3g}"
-        ratios = " | ".join(f"{row['ratios'][one]:.2f}" if one in row["ratios"] else "" for one in mine)
+        ratios = " | ".join(ratio(row, one) for one in mine)
         lines.append(f"| {name} | {rates} | {ratios} | {row['note']} |")
     return "\n".join(lines)
 

@@ -28,6 +28,8 @@ BATCH = {
     "images-mixed": 256,
     "images-simclr": 128,
     "images-detection": 32,
+    "cluster-uint8": 256,
+    "cluster-float32": 256,
 }
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
@@ -44,7 +46,9 @@ TITLES = {
     "images-modern": "JPEG → RandomResizedCrop 224 → flip → TrivialAugmentWide → normalise → RandomErasing",
     "images-mixed": "the same, and MixUp or CutMix of each batch",
     "images-simclr": "JPEG → SimCLR's two views: crop, flip, ColorJitter, grey, GaussianBlur, normalise",
-    "images-detection": "JPEG and COCO's boxes → distort, zoom out, crop by boxes, flip, 640 × 640, boxes sanitised (SSD)",
+    "images-detection": "JPEG, COCO's boxes and masks → distort, zoom out, crop by boxes, flip, 640 × 640, sanitised (SSD)",
+    "cluster-uint8": "JPEG → RandomResizedCrop 224 → flip, uint8, by other processes than the trainer's",
+    "cluster-float32": "the same, normalised to float32",
 }
 if LARGE:
     TITLES = {"a": "JPEG of 3,000×2,000 → RandomResizedCrop 224 → flip → normalise"}
@@ -64,6 +68,8 @@ UNITS = {
     "images-mixed": "images/s",
     "images-simclr": "images/s",
     "images-detection": "images/s",
+    "cluster-uint8": "images/s",
+    "cluster-float32": "images/s",
 }
 
 FLOATS = 32
@@ -129,7 +135,7 @@ class Data:
 
     @property
     def instances(self) -> Path:
-        """Boxes of the photographs, as COCO has them."""
+        """Boxes and outlines of the photographs, as COCO has them."""
         return self.place("images-detection", "instances.json")
 
     def files(self, workload: str, folder: str, suffix: str) -> list[Path]:

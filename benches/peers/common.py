@@ -13,11 +13,12 @@ import os
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from work import BATCH, Data, data_folder
@@ -101,9 +102,10 @@ def measure(make: Callable[[], Feed], batch_size: int, seconds: float, warmup: f
     if shape[0] != batch_size:
         raise RuntimeError(f"a batch of {shape[0]} rows, the workload has {batch_size}")
     run_for(batches, max(0.0, warmup - first_batch_s))
-    cpu_before = cpu_seconds()
+    cpu_before = cpu_seconds_by_process()
     slices = [run_for(batches, seconds / SLICES) for _ in range(SLICES)]
-    cpu_s = cpu_seconds() - cpu_before
+    cpu_s = cpu_seconds_by_process()
+    cpu_s.subtract(cpu_before)
     samples = batch_size * sum(count for count, _ in slices)
     elapsed = sum(took for _, took in slices)
     return {
@@ -114,7 +116,10 @@ def measure(make: Callable[[], Feed], batch_size: int, seconds: float, warmup: f
         "seconds": round(elapsed, 3),
         "samples_per_s": round(max(batch_size * count / took for count, took in slices), 1),
         "samples_per_s_mean": round(samples / elapsed, 1),
-        "cpu_s_per_1000": round(1000 * cpu_s / samples, 6),
+        "cpu_s_per_1000": round(1000 * sum(cpu_s.values()) / samples, 6),
+        "cpu_s_per_1000_by_process": {
+            name: round(1000 * took / samples, 6) for name, took in cpu_s.items() if took > 0
+        },
         "first_batch_s": round(first_batch_s, 3),
         "note": feed.note,
     }
@@ -133,29 +138,40 @@ def run_for(batches: Iterator[Any], seconds: float) -> tuple[int, float]:
 
 def cpu_seconds() -> float:
     """User and system time of this process and of all its descendants, the living included where there is a /proc."""
+    return sum(cpu_seconds_by_process().values())
+
+
+def cpu_seconds_by_process() -> Counter[str]:
+    """The same by the names of processes; this one's is "here"."""
     proc = Path("/proc")
     if not proc.is_dir():
-        usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-        return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for entry in proc.iterdir():
-        if entry.name.isdigit():
-            _account(entry, parents, ticks)
+        own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return Counter({"here": own.ru_utime + own.ru_stime, "children": children.ru_utime + children.ru_stime})
+    found = {int(entry.name): one for entry in proc.iterdir() if entry.name.isdigit() and (one := _process(entry))}
     family = {os.getpid()}
-    while grown := {pid for pid, parent in parents.items() if parent in family} - family:
+    while grown := {pid for pid, one in found.items() if one.parent in family} - family:
         family |= grown
-    return sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
+    seconds: Counter[str] = Counter()
+    for pid in family & found.keys():
+        seconds["here" if pid == os.getpid() else found[pid].name] += found[pid].ticks / os.sysconf("SC_CLK_TCK")
+    return seconds
 
 
-def _account(entry: Path, parents: dict[int, int], ticks: dict[int, int]) -> None:
-    """One /proc/<pid>/stat: its parent, and user + system ticks, its own and its reaped children's."""
+class _Process(NamedTuple):
+    """What /proc tells of a process. ticks: user and system time, its own and its reaped children's."""
+
+    name: str
+    parent: int
+    ticks: int
+
+
+def _process(entry: Path) -> _Process | None:
     try:
-        fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        head, _, tail = (entry / "stat").read_text().rpartition(")")
     except OSError:
-        return
-    parents[int(entry.name)] = int(fields[1])
-    ticks[int(entry.name)] = sum(int(value) for value in fields[11:15])
+        return None
+    fields = tail.split()
+    return _Process(head.partition("(")[2], int(fields[1]), sum(int(value) for value in fields[11:15]))
 
 
 def version_of(distribution: str) -> str:

@@ -67,7 +67,7 @@ def photographs(
 
 
 class Objects(Photographs):
-    """JPEG files, and the boxes in them by COCO's JSON."""
+    """JPEG files, and the objects in them by COCO's JSON: boxes, and masks by pycocotools as in torchvision's references/detection."""
 
     def __init__(self, data: Data) -> None:
         super().__init__(data.jpegs(), with_boxes())
@@ -75,23 +75,26 @@ class Objects(Photographs):
         numbers = {one["id"]: data.photographs / one["file_name"] for one in told["images"]}
         found: dict[Path, list[Any]] = {path: [] for path, _ in self.files}
         for one in told["annotations"]:
-            found[numbers[one["image_id"]]].append((one["bbox"], one["category_id"]))
-        self.boxes = {
+            found[numbers[one["image_id"]]].append(one)
+        self.objects = {
             path: {
-                "boxes": torch.tensor([box for box, _ in some]).reshape(-1, 4),
-                "labels": torch.tensor([kind for _, kind in some], dtype=torch.int64),
+                "boxes": torch.tensor([one["bbox"] for one in some]).reshape(-1, 4),
+                "labels": torch.tensor([one["category_id"] for one in some], dtype=torch.int64),
+                "outlines": [one["segmentation"] for one in some],
             }
             for path, some in found.items()
         }
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         path, label = self.files[index % len(self.files)]
-        return self.prepare(read_file(str(path)), self.boxes[path]), label  # type: ignore[call-arg]
+        return self.prepare(read_file(str(path)), self.objects[path]), label  # type: ignore[call-arg]
 
 
 def write_instances(data: Data) -> None:
-    """One to eight boxes in each photograph, of one to nine tenths of its sides."""
+    """One to eight objects in each photograph, of one to nine tenths of its sides: boxes, and ellipses of 40 corners."""
     random = np.random.default_rng(0)
+    turns = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    circle = np.stack([np.cos(turns), np.sin(turns)], axis=1)
     images, boxes = [], list[dict[str, Any]]()
     for number, (path, _) in enumerate(data.jpegs()):
         height, width = decode_jpeg(read_file(str(path))).shape[1:]
@@ -100,10 +103,17 @@ def write_instances(data: Data) -> None:
         for _ in range(int(random.integers(1, 9))):
             w, h = random.uniform(0.1, 0.9, 2) * (width, height)
             x, y = random.uniform(0, 1, 2) * (width - w, height - h)
-            box = [round(float(one), 2) for one in (x, y, w, h)]
-            kind = int(random.integers(1, 81))
+            corners = (x, y) + (1 + circle) * (w / 2, h / 2)
             boxes.append(
-                {"id": len(boxes), "image_id": number, "category_id": kind, "bbox": box, "area": w * h, "iscrowd": 0}
+                {
+                    "id": len(boxes),
+                    "image_id": number,
+                    "category_id": int(random.integers(1, 81)),
+                    "bbox": np.round([x, y, w, h], 2).tolist(),
+                    "segmentation": [np.round(corners, 2).flatten().tolist()],
+                    "area": w * h,
+                    "iscrowd": 0,
+                }
             )
     kinds = [{"id": number, "name": f"kind {number}"} for number in range(1, 81)]
     data.instances.write_text(json.dumps({"images": images, "annotations": boxes, "categories": kinds}))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -10,6 +12,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 import numpy as np
 import tensorflow as tf
 from common import BATCH, CPUS, MEAN, SIZE, STD, Feed, main
+from tf_service import distributed
 
 from work import FLOATS, INTS, TINY_SAMPLES, TITLES, Data
 
@@ -45,8 +48,8 @@ def records(data: Data, workload: str, shuffle: int) -> tf.data.Dataset:
     return read.shuffle(shuffle)
 
 
-def photographs(data: Data, *, antialias: bool) -> Feed:
-    """Workload (a), in NHWC, which is tf.data's own layout and the cheaper one."""
+def photographs(data: Data, *, antialias: bool, workload: str = "a") -> Feed:
+    """Workloads (a) and (cluster-…), in NHWC, which is tf.data's own layout and the cheaper one."""
 
     def prepare(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         fields = tf.io.parse_single_example(record, PHOTOGRAPH)
@@ -64,15 +67,17 @@ def photographs(data: Data, *, antialias: bool) -> Feed:
         image = tf.io.decode_and_crop_jpeg(encoded, window, channels=3)
         image = tf.image.resize(image, [SIZE, SIZE], method="bilinear", antialias=antialias)
         image = tf.image.random_flip_left_right(image)
+        if workload == "cluster-uint8":
+            return tf.cast(tf.round(image), tf.uint8), fields["image/class/label"]
         return (image - 255 * np.float32(MEAN)) / (255 * np.float32(STD)), fields["image/class/label"]
 
     dataset = (
         records(data, "a", min(1_024, len(data.jpegs())))
         .map(prepare, num_parallel_calls=AUTOTUNE, deterministic=False)
-        .batch(BATCH["a"], drop_remainder=True)
-        .prefetch(AUTOTUNE)
-        .with_options(options())
+        .batch(BATCH[workload], drop_remainder=True)
     )
+    if workload != "a":
+        dataset = distributed(dataset)
     settings = {
         "format": f"{SHARDS} TFRecord files",
         "parallel": "AUTOTUNE",
@@ -80,7 +85,7 @@ def photographs(data: Data, *, antialias: bool) -> Feed:
         "antialias": antialias,
     }
     return Feed(
-        batches=dataset,
+        batches=dataset.prefetch(AUTOTUNE).with_options(options()),
         column=lambda batch: batch[0],
         settings=settings,
         note="NHWC" if antialias else "NHWC; no antialias",
@@ -180,12 +185,19 @@ def _row(floats: object, ints: object, label: int) -> tf.train.Example:
     )
 
 
+def antialiased_or_not(workload: str) -> dict[str, Callable[[Data], Feed]]:
+    """The feeds of a workload of photographs."""
+    return {
+        "antialias": partial(photographs, antialias=True, workload=workload),
+        "plain": partial(photographs, antialias=False, workload=workload),
+    }
+
+
 if __name__ == "__main__":
     feeds = {
-        "a": {
-            "antialias": lambda data: photographs(data, antialias=True),
-            "plain": lambda data: photographs(data, antialias=False),
-        },
+        "a": antialiased_or_not("a"),
+        "cluster-uint8": antialiased_or_not("cluster-uint8"),
+        "cluster-float32": antialiased_or_not("cluster-float32"),
         "b": {"parse_example": rows},
         "c": {"samples": tiny, "by_index": tiny_by_index},
     }

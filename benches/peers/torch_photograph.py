@@ -12,16 +12,15 @@ from torchvision.transforms import v2
 Encoded = bytes | memoryview | bytearray | torch.Tensor
 
 
-def preparation() -> Callable[[Encoded], torch.Tensor]:
-    """A function from JPEG bytes to a normalised float32 tensor (3, 224, 224), resized with antialias."""
-    chain = v2.Compose(
-        [
-            v2.RandomResizedCrop(SIZE, antialias=True),
-            v2.RandomHorizontalFlip(),
-            v2.ToDtype(torch.float32, scale=True),
-            v2.Normalize(MEAN, STD),
-        ]
-    )
+def transforms(*, normalise: bool = True) -> v2.Compose:
+    """Pixels (3, height, width) → a normalised float32 tensor (3, 224, 224), resized with antialias; or uint8 as it is."""
+    crop = [v2.RandomResizedCrop(SIZE, antialias=True), v2.RandomHorizontalFlip()]
+    return v2.Compose([*crop, v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)] if normalise else crop)
+
+
+def preparation(*, normalise: bool = True) -> Callable[[Encoded], torch.Tensor]:
+    """A function from JPEG bytes to what `transforms` make of them."""
+    chain = transforms(normalise=normalise)
 
     def prepare(encoded: Encoded) -> torch.Tensor:
         given = (

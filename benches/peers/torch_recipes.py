@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from common import CLASSES, MEAN, SIZE, STD
+from pycocotools.mask import decode, frPyObjects, merge
 from torch.utils.data import default_collate
 from torchvision import tv_tensors
 from torchvision.io import ImageReadMode, decode_jpeg
@@ -57,7 +58,7 @@ def two_views() -> Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
 
 
 def with_boxes() -> Callable[[torch.Tensor, dict[str, Any]], tuple[Any, ...]]:
-    """A function from JPEG bytes and boxes to those of SSD's recipe at 640 × 640, as torchvision's references/detection has it, with the model's resize."""
+    """A function from JPEG bytes, boxes and outlines to those of SSD's recipe at 640 × 640, as torchvision's references/detection has it, with the model's resize."""
     chain = v2.Compose(
         [
             v2.RandomPhotometricDistort(),
@@ -71,11 +72,13 @@ def with_boxes() -> Callable[[torch.Tensor, dict[str, Any]], tuple[Any, ...]]:
         ]
     )
 
-    def prepare(encoded: torch.Tensor, boxes: dict[str, Any]) -> tuple[Any, ...]:
+    def prepare(encoded: torch.Tensor, objects: dict[str, Any]) -> tuple[Any, ...]:
         image = tv_tensors.Image(decode_jpeg(encoded, mode=ImageReadMode.RGB))
         size = image.shape[-2:]
-        given = tv_tensors.BoundingBoxes(boxes["boxes"], format="XYWH", canvas_size=size)  # type: ignore[call-overload]
-        made: tuple[Any, ...] = chain(image, {"boxes": given, "labels": boxes["labels"]})
+        boxes = tv_tensors.BoundingBoxes(objects["boxes"], format="XYWH", canvas_size=size)  # type: ignore[call-overload]
+        runs = [merge(frPyObjects(outline, *size)) for outline in objects["outlines"]]
+        masks = tv_tensors.Mask(decode(runs).transpose(2, 0, 1))
+        made: tuple[Any, ...] = chain(image, {"boxes": boxes, "labels": objects["labels"], "masks": masks})
         return made
 
     return prepare
