@@ -36,7 +36,7 @@ def report_text(stats: Mapping[str, Any]) -> str:
     lines = [str(stats["verdict"]), "", _summary(stats), "", _HEAD]
     rows = [_row(stage) for stage in stats["stages"]]
     found = lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats) + _stalls(stats)
-    found += _tuning(stats) + _functions(stats)
+    found += _tuning(stats) + _functions(stats) + _ray(stats)
     return "\n".join(map(printable, found))
 
 
@@ -125,6 +125,26 @@ def _functions(stats: Mapping[str, Any]) -> list[str]:
     return [
         f"{one['function']} runs {'in processes' if one['workers'] == 'process' else 'on threads'}: {one['why']}"
         for one in stats.get("functions", ())
+    ]
+
+
+def _ray(stats: Mapping[str, Any]) -> list[str]:
+    """Actors of Ray (see `ray.figures`), then a line a node."""
+    ray = stats.get("ray")
+    if not ray:
+        return []
+    late, lost = (f"{ray[name]:,} {word}" for name, word in (("late_actors", "late"), ("lost_actors", "lost so far")))
+    at_work = f"{ray['actors_at_work']:,} of {ray['actors']:,} at work"
+    sharing = f"used by {ray['users']:,} loaders, {ray['shared_items']:,} items made once for several"
+    counts = f"{ray['leases']:,} on their way, {ray['leased_twice']:,} asked of a second actor"
+    lines = [
+        "",
+        f"actors of Ray: {at_work}, {late}, {lost}; {sharing}",
+        f"  items: {counts}, {ray['compared_items']:,} compared",
+    ]
+    return lines + [
+        f"  {node}: {one['actors']:,} actors, {one['items']:,} items, {one['bytes'] / 1e6:,.1f} MB, waited for {one['waited_s']:.1f} s"
+        for node, one in ray["nodes"].items()
     ]
 
 

@@ -248,6 +248,6 @@ def plain_dumps(message: Any, travels: Callable[[pickle.PickleBuffer], Any] | No
     return pickle.dumps(message, protocol=5, buffer_callback=travels)
 
 
-def unpickled(pickled: bytes) -> Any:
-    """What another process pickled."""
-    return pickle.loads(pickled)  # noqa: S301
+def unpickled(pickled: bytes, beside: Iterable[Any] = ()) -> Any:
+    """What another process pickled. beside: what travelled beside it."""
+    return pickle.loads(pickled, buffers=beside)  # noqa: S301

@@ -1,189 +1,216 @@
-"""What runs in an actor of Ray: it makes the steps that it is asked for, several ahead, by the stages of a loader."""
+"""The actor of Ray: it makes the steps that loaders ask for, keeps what it made for others that want the same, and ends itself when nobody uses it."""
 
 from __future__ import annotations
 
+import math
 import os
 import platform
-import sys
 import threading
-from collections import deque
-from collections.abc import Iterator
+import time
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import ray
 
-from penstock.core.columns.spec import Field
-from penstock.core.errors import DataError
-from penstock.core.kernels import native_version
-from penstock.deliver.numpy import ToNumpy
-from penstock.loader.child.messages import MadeItem, SentColumn
+from penstock.core.cpus import usable_cpus
+from penstock.core.errors import ProcessError
 from penstock.loader.child.sent import Setup
 from penstock.loader.options import LoaderOptions
-from penstock.loader.share import RankShare, share_of
-from penstock.observe.bad_samples import BadSamples, OnError
-from penstock.observe.quarantine import BadSample
 from penstock.order.steps.cursor import Work
-from penstock.plan.changed_weights import ChangedWeights
+from penstock.processes.link import unpickled
 from penstock.processes.raised import Raised, raised
-from penstock.runtime.run import Run
-from penstock.runtime.stage import Delivered
-from penstock.runtime.tune import Depth
+from penstock.ray.data_here import check_data
+from penstock.ray.digests import SentPlan, item_digest
+from penstock.ray.kept import KeptItems
+from penstock.ray.messages import Answer, MadeSteps, Told, User, Wanted, versions
+from penstock.ray.streams import Streams
+from penstock.runtime.free_memory import allowed_memory, default_memory
 
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """Whose steps are made: of a rank among so many, with these weights of mixes."""
-
-    ranks: tuple[int, int]
-    equal_parts: bool
-    weights: ChangedWeights
-
-
-def versions() -> dict[str, str]:
-    """What a trainer and its actors must have in common."""
-    return {"Penstock": native_version, "Python": platform.python_version().rpartition(".")[0]}
-
-
-class MadeSteps(NamedTuple):
-    """An item, and the bad samples that were met on the way: the trainer's loader counts them, and writes them down."""
-
-    item: MadeItem
-    bad: list[BadSample]
-
-
-class _Notes(BadSamples):
-    """Bad samples of steps that are not sent yet."""
-
-    def __init__(self, on_error: OnError) -> None:
-        super().__init__(on_error, sys.maxsize, None)
-        self._notes: list[BadSample] = []
-
-    def note(self, sample: BadSample, error: DataError, rank: int) -> None:
-        """See `BadSamples`; how many there may be, the trainer's loader knows."""
-        with self._lock:
-            self._notes.append(sample)
-
-    def of(self, work: Work) -> list[BadSample]:
-        """Those of some steps, which are forgotten."""
-        with self._lock:
-            mine = [
-                one
-                for one in self._notes
-                if one.epoch == work.epoch and one.step in range(work.step, work.step + work.steps)
-            ]
-            self._notes = [one for one in self._notes if one not in mine]
-        return mine
+#: Seconds after which a loader that asked for nothing is forgotten although its process lives, and after which an actor ends that nobody has joined.
+LEASE_S, _UNUSED_S = 1800.0, 60.0
+#: How often it is looked whether users live, and how long Ray is asked: a process that answers too late counts as alive.
+_LOOK_S, _OWNER_S = 1.0, 1.0
+#: Bytes of items that are kept for other loaders, and which part of the machine's memory they take at most.
+_KEPT_BYTES, _KEPT_SHARE = 512 << 20, 32
+#: Methods that answer at once, whatever is being made.
+CONTROL = "control"
 
 
 class StepMaker:
-    """The actor. Its methods run in several threads of Ray's: each `make` waits for its own steps, which one run of the stages makes in the order of the calls."""
+    """The actor. Its methods run in several threads of Ray's: each `make` waits for its own steps, which a run of the stages makes in the order of the calls."""
 
-    def __init__(self, setup: Setup) -> None:
-        given = dict(setup.options)
-        given.pop("with_ids")
-        self._options = LoaderOptions(**given)
-        self._notes = _Notes(self._options.on_error)
-        self._new_share = partial(
-            share_of, setup.dataset, options=self._options, deliver=_ToTrainer(), bad_samples=self._notes
-        )
-        self._streams: dict[Any, _Stream] = {}
-        self._lock = threading.Lock()
+    def __init__(self, sent: SentPlan) -> None:
+        self._sent: SentPlan | None = sent
+        self._digest = sent.digest
+        self._streams: Streams | None = None
+        self._kept = KeptItems[MadeSteps](min(_KEPT_BYTES, allowed_memory() // _KEPT_SHARE))
+        self._users: dict[str, tuple[User, float]] = {}  # and when each was seen last
+        self._alive: dict[str, Any] = {}
+        self._made = 0
+        self._is_open = threading.Event()
+        self._lock, self._opening = threading.Lock(), threading.Lock()
+        self._begun_at = time.monotonic()
+        threading.Thread(target=self._end_unused, name="penstock-ray-end", daemon=True).start()
 
-    def begin(self) -> tuple[dict[str, str], str, int]:
-        """Its versions, the node's name and the process."""
-        return versions(), f"{platform.node()} {ray.get_runtime_context().get_node_id()[:8]}", os.getpid()
+    # Who uses it
 
-    def make(self, wanted: Wanted, work: Work) -> MadeSteps | Raised:
-        """The steps, or the error that they met."""
+    @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
+    def join(self, user: User, alive: list[Any], digest: str) -> Told | Raised:
+        """A loader uses it from now on. An error, which names the node, where this machine cannot make its batches.
+
+        alive: holds a reference to an object that the loader's process owns: Ray says when that is gone.
+        """
         try:
-            item = self._stream(wanted).make(work).result()
+            self._check(user, digest)
+            with self._opening:
+                if self._streams is None:
+                    self._streams = self._opened(user)
+                    self._sent = None
+                    self._is_open.set()
         except BaseException as error:
             return raised(error)
-        columns = dict(item.columns)
-        made = MadeItem(number=0, work=work, rows_per_step=item.rows_per_step, columns=columns, ids=None, draws=None, places=[])  # fmt: skip
-        return MadeSteps(made, self._notes.of(work))
-
-    def _stream(self, wanted: Wanted) -> _Stream:
-        key = (wanted.ranks, wanted.equal_parts, wanted.weights)
         with self._lock:
-            for known, stream in self._streams.items():
-                if known == key:
-                    return stream
-            share = self._new_share(wanted.ranks, equal_parts=wanted.equal_parts, weights=wanted.weights)
-            stream = self._streams[key] = _Stream(share)
-            return stream
+            self._alive[user.name] = alive[0]
+        return self._told(user)
 
+    @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
+    def renew(self, user: User) -> Told:
+        """A loader goes on using it."""
+        return self._told(user)
 
-class _ToTrainer(ToNumpy):
-    """Delivers columns as they are, with their fields: the trainer's loader makes the framework's types of them."""
+    def _told(self, user: User) -> Told:
+        with self._lock:
+            self._users[user.name] = user, time.monotonic()
+            asks = max(one.asks for one, _ in self._users.values())
+            users = len(self._users)
+        return Told(_node(), os.getpid(), asks, users, self._made, self._kept.found)
 
-    def convert(self, column: Any, field: Field) -> SentColumn:
-        """One column of an item, in a worker thread."""
-        return SentColumn(column, field)
+    @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
+    def leave(self, name: str) -> None:
+        """A loader uses it no more; the last one ends it."""
+        self._forget(name)
+        if not self._users:
+            _end()
 
+    def _forget(self, name: str) -> None:
+        with self._lock:
+            self._users.pop(name, None)
+            self._alive.pop(name, None)
+        self._kept.forget(name)
 
-@dataclass(eq=False)
-class _Asked:
-    """Steps that were asked for, and what becomes of them."""
-
-    work: Work
-    made: Future[Delivered]
-
-
-class _Stream:
-    """A run of the stages on the work of all calls. An error ends the run, and the others of its work go to the next one."""
-
-    def __init__(self, share: RankShare) -> None:
-        self._share = share
-        self._waiting: deque[_Asked] = deque()  # for a stage
-        self._begun: deque[_Asked] = deque()  # in the run, in its order
-        self._changed = threading.Condition()
-        threading.Thread(target=self._take, name="penstock-ray", daemon=True).start()
-
-    def make(self, work: Work) -> Future[Delivered]:
-        """Has steps made behind those before."""
-        asked = _Asked(work, Future())
-        with self._changed:
-            self._waiting.append(asked)
-            self._changed.notify_all()
-        return asked.made
-
-    def _works(self, ended: threading.Event) -> Iterator[Work]:
+    def _end_unused(self) -> None:
+        """Looks now and then whether anybody is left, as long as this process lives."""
         while True:
-            with self._changed:
-                while not self._waiting:
-                    if ended.is_set():
-                        return
-                    self._changed.wait(timeout=1.0)
-                asked = self._waiting.popleft()
-                self._begun.append(asked)
-            yield asked.work
+            time.sleep(_LOOK_S)
+            now = time.monotonic()
+            with self._lock:
+                users, alive = [*self._users.values()], dict(self._alive)
+            for user, seen_at in users:
+                if now - seen_at > LEASE_S or not _is_alive(alive.get(user.name)):
+                    self._forget(user.name)
+            if not self._users and (users or now - self._begun_at > _UNUSED_S):
+                _end()
 
-    def _take(self) -> None:
-        lowered = self._share.lowered
-        while True:
-            ended = threading.Event()
-            works = lowered.budget.follow(self._works(ended))
-            run = Run(lowered.stages, works, Depth(out=2, between=2, most=8), lowered.budget, lowered.tuner)
-            try:
-                while True:
-                    item: Any = next(run)
-                    with self._changed:
-                        asked = self._begun.popleft()
-                    asked.made.set_result(item)
-                    del item, asked
-            except BaseException as error:
-                ended.set()
-                with self._changed:
-                    asked = self._begun.popleft()
-                    self._changed.notify_all()
-                with suppress(Exception):
-                    run.close()
-                with self._changed:  # what the run had begun goes to the next one, in its order
-                    self._waiting.extendleft(reversed(self._begun))
-                    self._begun.clear()
-                asked.made.set_exception(error)
+    # What is asked of this machine
+
+    def _check(self, user: User, digest: str) -> None:
+        mine = dict(versions())
+        for name, version in user.versions:
+            if mine.get(name) != version:
+                raise ProcessError(
+                    f"node {_node()}: its {name} is {mine.get(name)}, and the trainer's {version}; install the same, since batches are made by both"
+                )
+        if digest != self._digest:
+            raise ProcessError(
+                f"node {_node()}: an actor of this name makes the batches of another plan ({self._digest}, and this one's is {digest}); end it, or use another cluster"
+            )
+
+    def _opened(self, user: User) -> Streams:
+        assert self._sent is not None  # nobody opened it yet
+        try:
+            setup: Setup = unpickled(self._sent.pickled, self._sent.buffers)
+        except (ImportError, AttributeError) as error:
+            raise ProcessError(
+                f"node {_node()}: the plan cannot be loaded there ({type(error).__name__}: {error}); install what the trainer's machine has, or put functions into "
+                "the script itself"
+            ) from error
+        check_data(setup.dataset, _node(), is_same_machine=user.machine == platform.node())
+        options = LoaderOptions(**setup.options)
+        cpus = max(1, math.ceil(ray.get_runtime_context().get_assigned_resources().get("CPU", 1)))
+        memory = options.memory_bytes or default_memory(max(1, usable_cpus() // cpus))
+        return Streams(setup.dataset, replace(options, cpus=options.cpus or cpus, memory=memory))
+
+    # Steps
+
+    def make(self, user: User, wanted: Wanted, work: Work) -> Answer:
+        """The steps, or the error that they met."""
+        try:
+            return self._item(user, wanted, work).result()
+        except BaseException as error:
+            return raised(_placed(error, work))
+
+    def digest(self, user: User, wanted: Wanted, work: Work) -> bytes | Raised:
+        """What identifies the content of the steps, as this actor makes them."""
+        try:
+            return item_digest(self._item(user, wanted, work).result().item.columns)
+        except BaseException as error:
+            return raised(error)
+
+    def _item(self, user: User, wanted: Wanted, work: Work) -> Future[MadeSteps]:
+        if not self._is_open.wait(timeout=_UNUSED_S):
+            raise ProcessError(f"node {_node()}: nobody joined this actor within {_UNUSED_S:g} s")
+        streams = self._streams
+        assert streams is not None  # it is open
+        with self._lock:
+            self._users[user.name] = user, time.monotonic()
+        return self._kept.get(
+            user.name, wanted, wanted.at(work), (wanted, work), lambda: self._begun(streams, wanted, work), _nbytes
+        )
+
+    def _begun(self, streams: Streams, wanted: Wanted, work: Work) -> Future[MadeSteps]:
+        made = streams.make(wanted, work)
+        made.add_done_callback(self._count)
+        return made
+
+    def _count(self, _: object) -> None:
+        with self._lock:
+            self._made += 1
+
+
+def _nbytes(made: MadeSteps) -> int:
+    return made.nbytes
+
+
+def _is_alive(owned: Any) -> bool:
+    """Whether the process lives that owns an object."""
+    if owned is not None:
+        try:
+            ray.get(owned, timeout=_OWNER_S)
+        except ray.exceptions.GetTimeoutError:
+            return True
+        except ray.exceptions.RayError:
+            return False
+    return True
+
+
+def _node() -> str:
+    """The machine's name, and the beginning of Ray's number of the node."""
+    return f"{platform.node()} {ray.get_runtime_context().get_node_id()[:8]}"
+
+
+def _placed(error: BaseException, work: Work) -> BaseException:
+    """The error, with a note that says where it arose."""
+    if isinstance(error, Exception):
+        steps = f"step {work.step}" if work.steps == 1 else f"steps {work.step} … {work.step + work.steps - 1}"
+        error.add_note(f"made by an actor of Ray on node {_node()}, epoch {work.epoch}, {steps}")
+    return error
+
+
+def _end() -> None:
+    """Ends this actor, and with it its process."""
+    with suppress(Exception):
+        ray.kill(ray.get_runtime_context().current_actor)
+        time.sleep(5.0)
+    os._exit(0)

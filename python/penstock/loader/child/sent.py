@@ -16,7 +16,7 @@ from penstock.processes.link import plain_dumps
 
 #: Where a script's own functions and classes lie; the child does not run the script.
 _OF_SCRIPT = b"__main__"
-_ELSE = "or leave isolation= out"
+_ISOLATED, _ELSE = "isolation='process'", "leave isolation= out"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Setup:
     log_level: int
 
 
-def setup_dumps(setup: Any, travels: Callable[[Any], Any]) -> bytes:
+def setup_dumps(setup: Any, travels: Callable[[Any], Any], who: str = _ISOLATED, otherwise: str = _ELSE) -> bytes:
     """The pickled setup, functions with their code; without cloudpickle, what needs no code of the script."""
     try:
         return dumps(setup, travels)
@@ -37,26 +37,26 @@ def setup_dumps(setup: Any, travels: Callable[[Any], Any]) -> bytes:
             raise
     pickled = plain_dumps(setup, travels)
     if _OF_SCRIPT in pickled:
-        raise _lacks_cloudpickle()
+        raise _lacks_cloudpickle(who, otherwise)
     return pickled
 
 
-def check_sendable(dataset: Dataset) -> None:
-    """PlanError, which names what cannot be sent, if a dataset cannot."""
+def check_sendable(dataset: Dataset, who: str = _ISOLATED, otherwise: str = _ELSE) -> None:
+    """PlanError, which names what cannot be sent, if a dataset cannot. who: sends it; otherwise: what can be done instead."""
 
     def left_out(_: object) -> bool:
         return False
 
     try:
-        setup_dumps(dataset, left_out)
+        setup_dumps(dataset, left_out, who, otherwise)
     except PlanError:
         raise
     except PenstockError as error:  # credentials, or what can be read only once
-        raise PlanError(f"isolation='process' sends the dataset to another process: {error}; {_ELSE}") from error
+        raise PlanError(f"{who} sends the dataset to another process: {error}; or {otherwise}") from error
     except Exception as error:
         raise PlanError(
-            f"isolation='process' sends the dataset to another process, and {_culprit(dataset)} cannot be pickled ({error}); let functions make it when "
-            f"they are first called, {_ELSE}"
+            f"{who} sends the dataset to another process, and {_culprit(dataset)} cannot be pickled ({error}); let functions make it when "
+            f"they are first called, or {otherwise}"
         ) from error
 
 
@@ -76,8 +76,8 @@ def _culprit(dataset: Dataset) -> str:
     return "it"
 
 
-def _lacks_cloudpickle() -> PlanError:
+def _lacks_cloudpickle(who: str, otherwise: str) -> PlanError:
     return PlanError(
-        "isolation='process' sends the script's own functions to another process, which needs the package cloudpickle; install it with "
-        f"{pip_install('cloudpickle')}, {_ELSE}"
+        f"{who} sends the script's own functions to another process, which needs the package cloudpickle; install it with "
+        f"{pip_install('cloudpickle')}, or {otherwise}"
     )

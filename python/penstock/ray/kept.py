@@ -1,0 +1,90 @@
+"""What an actor keeps of the items that it made, for other loaders that want the same."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+MadeT = TypeVar("MadeT")
+
+
+@dataclass(eq=False)
+class _KeptItem(Generic[MadeT]):
+    """An item that is made, or was. of: whose steps; at: its first step, counted over epochs. nbytes: 0 as long as it is being made."""
+
+    of: Hashable
+    at: int
+    made: Future[MadeT]
+    nbytes: int = 0
+
+
+class KeptItems(Generic[MadeT]):
+    """Items by their keys, up to `most_bytes`: those stay that a loader asks for soonest, as far as all go on at one pace. Then those made last.
+
+    A loader that has an item's position behind it does not ask for it again. One that begins later may find what is left, or has it made again.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes, self.held_bytes = most_bytes, 0
+        self._kept: dict[Hashable, _KeptItem[MadeT]] = {}
+        self._places: dict[tuple[str, Hashable], int] = {}  # of each loader, by whose steps it asks for
+        self._lock = threading.Lock()
+        #: Items that were there when they were asked for.
+        self.found = 0
+
+    def get(
+        self,
+        user: str,
+        of: Hashable,
+        at: int,
+        key: Hashable,
+        make: Callable[[], Future[MadeT]],
+        size: Callable[[MadeT], int],
+    ) -> Future[MadeT]:
+        """The item that was made, or is, for any loader; else one that is made now. user: the loader that asks; of, at: see above."""
+        with self._lock:
+            self._places[user, of] = at
+            kept = self._kept.get(key)
+            if kept is not None:
+                self.found += 1
+                return kept.made
+            kept = self._kept[key] = _KeptItem(of, at, make())
+        kept.made.add_done_callback(lambda made: self._note(key, kept, made, size))
+        return kept.made
+
+    def _note(self, key: Hashable, kept: _KeptItem[MadeT], made: Future[MadeT], size: Callable[[MadeT], int]) -> None:
+        """An item was made: it counts from now on, and others may have to go. What failed is made again when it is asked for again."""
+        with self._lock:
+            if made.cancelled() or made.exception() is not None:
+                self._kept.pop(key, None)
+                return
+            kept.nbytes = size(made.result())
+            self.held_bytes += kept.nbytes
+            self._shrink()
+
+    def _shrink(self) -> None:
+        if self.held_bytes <= self._most_bytes:
+            return
+        done = [(key, kept) for key, kept in self._kept.items() if kept.nbytes]
+        done.sort(
+            key=lambda one: -self._steps_until_asked(one[1])
+        )  # stable: among equals the one made first goes first
+        for key, kept in done:
+            if self.held_bytes <= self._most_bytes:
+                return
+            del self._kept[key]
+            self.held_bytes -= kept.nbytes
+
+    def _steps_until_asked(self, kept: _KeptItem[MadeT]) -> float:
+        ahead = (kept.at - at for (_, of), at in self._places.items() if of == kept.of and at < kept.at)
+        return min(ahead, default=math.inf)
+
+    def forget(self, user: str) -> None:
+        """A loader asks for nothing any more."""
+        with self._lock:
+            for place in [place for place in self._places if place[0] == user]:
+                del self._places[place]

@@ -1,0 +1,43 @@
+"""`penstock.ray.Loader` on clusters of several nodes; what is tested stands in the other files of this folder, which run in processes of their own."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from support.ray_cases import run_cases
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed"),
+]
+
+
+@pytest.mark.timeout(330)
+def test_batches_actors_and_sharing() -> None:
+    run_cases("units.py", "batches.py", "sharing.py", timeout_s=300)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(930)
+def test_the_same_with_every_variant() -> None:
+    run_cases("batches.py", "sharing.py", timeout_s=900, marks="long")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(630)
+def test_bad_input() -> None:
+    run_cases("bad_input.py", timeout_s=600, marks="")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(330)
+def test_a_store_that_is_full() -> None:
+    run_cases("full_store.py", timeout_s=300, marks="")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1230)
+def test_a_hundred_faults() -> None:
+    run_cases("faults.py", timeout_s=1200, marks="")
