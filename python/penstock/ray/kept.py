@@ -53,14 +53,19 @@ class KeptItems(Generic[MadeT]):
                 self.found += 1
                 return kept.made
             kept = self._kept[key] = _KeptItem(of, at, make())
-        kept.made.add_done_callback(lambda made: self._note(key, kept, made, size))
-        return kept.made
+        made = kept.made
+        # A callback that held `kept`, and thus the item, would make a cycle: memory would be free at the next collection only.
+        made.add_done_callback(lambda made: self._note(key, made, size))
+        return made
 
-    def _note(self, key: Hashable, kept: _KeptItem[MadeT], made: Future[MadeT], size: Callable[[MadeT], int]) -> None:
+    def _note(self, key: Hashable, made: Future[MadeT], size: Callable[[MadeT], int]) -> None:
         """An item was made: it counts from now on, and others may have to go. What failed is made again when it is asked for again."""
         with self._lock:
             if made.cancelled() or made.exception() is not None:
                 self._kept.pop(key, None)
+                return
+            kept = self._kept.get(key)
+            if kept is None:
                 return
             kept.nbytes = size(made.result())
             self.held_bytes += kept.nbytes
