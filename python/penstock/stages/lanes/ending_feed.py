@@ -54,6 +54,11 @@ class EndingFeed(LaneFeed):
         """Whether `ensure` met an error that is not of a lane."""
         return bool(self._broken)
 
+    def finish(self, lanes: Ids) -> bool:
+        """All rows of an epoch were taken; whether one of these lanes failed behind them, which whoever awaits more is told."""
+        self._failed_behind = [*self._broken, *(self._failed[lane] for lane in lanes.tolist() if lane in self._failed)]
+        return bool(self._failed_behind)
+
     def has_failed(self, lane: int) -> bool:
         """Whether a lane cannot go on."""
         return lane in self._failed

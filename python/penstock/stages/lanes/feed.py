@@ -219,6 +219,8 @@ class LaneFeed:
         with self._lock:
             self._asking.want(wanted)
         try:
+            for error in self._failed_behind[:1]:
+                raise error
             while (lacking := np.flatnonzero(self._lanes.made < wanted)).size:
                 for error in self._broken[:1]:
                     self._broken.clear()
@@ -355,6 +357,7 @@ class LaneFeed:
             run.close()
         self._failed, self._again = dict[int, BaseException](), cast("Again | None", None)
         self._broken = list[BaseException]()  # what `ensure` met
+        self._failed_behind = list[BaseException]()  # the last row of an epoch
         self._made.clear()
 
 

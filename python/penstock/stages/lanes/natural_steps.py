@@ -113,7 +113,7 @@ class NaturalSteps:
         wanted[mine] = LANE_ROWS
         feed.turn_to(mine, mine)
         feed.ensure(wanted)
-        return feed.is_broken or any(map(feed.has_failed, mine.tolist()))
+        return feed.finish(mine)
 
     def _mine_at_end(self, order: NaturalBatches) -> set[int]:
         """The lanes whose last row this rank takes."""
