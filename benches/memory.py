@@ -113,7 +113,7 @@ def _size(batch: dict[str, Any]) -> int:
     return sum(int(column.nbytes) for column in batch.values())
 
 
-def _blocks(format: str, kind: str) -> dict[str, int]:
+def _blocks(format: str, kind: str) -> dict[str, Any]:
     """Blocks of formats whose files have none of that size."""
     rows = KINDS[kind].block_rows if kind in KINDS else None
     return {"block_rows": rows} if rows and not FORMATS[format].has_blocks else {}

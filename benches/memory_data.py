@@ -116,7 +116,7 @@ def _zarr(folder: Path, _: str, of: Kind) -> None:
     import zarr
 
     chunk = (min(of.rows, of.block_rows or max(1, (1 << 20) // of.row_bytes)), of.row_bytes // 4)
-    packing = {} if of.is_packed else {"compressors": None}
+    packing: dict[str, Any] = {} if of.is_packed else {"compressors": None}
     group = zarr.open_group(str(folder / "0.zarr"), mode="w")
     made: Any = group.create_array("x", shape=(of.rows, of.row_bytes // 4), dtype="f4", chunks=chunk, **packing)
     first = 0
@@ -162,7 +162,7 @@ def _csv(folder: Path, _: str, of: Kind) -> None:
 
 def _tar(folder: Path, _: str, of: Kind) -> None:
     name = folder / ("0.tar.gz" if of.is_packed else "0.tar")
-    with tarfile.open(name, "w:gz", compresslevel=1) if of.is_packed else tarfile.open(name, "w") as file:  # type: ignore[call-overload]
+    with tarfile.open(name, "w:gz", compresslevel=1) if of.is_packed else tarfile.open(name, "w") as file:
         for number, part in enumerate(_parts(of)):
             data = part[0].tobytes()
             for row in range(len(part)):

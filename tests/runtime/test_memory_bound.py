@@ -70,8 +70,8 @@ def test_windows_that_do_not_fit_are_refused_with_what_would(tmp_path: Path) -> 
         ps.Loader(data.shuffle(seed=0).batch(64), memory="128MB")
     said = str(refused.value)
     lanes, needed = (
-        int(re.search(rf"{name}=([\d,]+)", said)[1].replace(",", "")) for name in (r"\blanes", r"or memory")
-    )  # type: ignore[index]
+        int(number.replace(",", "")) for number in re.findall(r"(?:\blanes|or memory)=([\d,]+\d|\d)", said)
+    )
     for plan, memory in (
         (data.shuffle(seed=0).batch(64, lanes=lanes), "128MB"),
         (data.shuffle(seed=0).batch(64), needed),
@@ -110,7 +110,7 @@ def test_dictionaries_that_grow_from_row_group_to_row_group(tmp_path: Path, shuf
     data = ps.read(tmp_path / "x.parquet")
     plan = data.shuffle(seed=0) if shuffled else data
     with ps.Loader(plan.batch(100), memory="70MB") as loader:
-        found = {}
+        found = dict[int, int]()
         for batch in loader:
             for length in set(pc.binary_length(batch["x"]).to_pylist()):
                 found[length] = found.get(length, 0) + 1
