@@ -32,12 +32,6 @@ def test_bad_input() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(330)
-def test_a_store_that_is_full() -> None:
-    run_cases("full_store.py", timeout_s=300, marks="")
-
-
-@pytest.mark.long
 @pytest.mark.timeout(1230)
 def test_a_hundred_faults() -> None:
     run_cases("faults.py", timeout_s=1200, marks="")
