@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.lower import plan as lower
+from penstock.lower import context as lower
 from penstock.order.steps.cursor import Position
 from support.seams import lowered_of, runs_of
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.lower import plan as lower
+from penstock.lower import context as lower
 from promises.test_kept_arrays import WAYS
 from support.seams import lowered_of
 

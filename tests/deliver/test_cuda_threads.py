@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.lower import plan as lower
+from penstock.lower import context as lower
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 delivery = pytest.importorskip("penstock.deliver.torch")

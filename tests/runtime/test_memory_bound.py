@@ -65,7 +65,7 @@ def chunked(folder: Path, rows: int, chunk: tuple[int, int]) -> ps.Dataset:
 def test_windows_that_do_not_fit_are_refused_with_what_would(tmp_path: Path) -> None:
     data = chunked(tmp_path, 64_000, (160, 10_000))
     with pytest.raises(
-        ps.PlanError, match=r"64 lanes × 2 of a window × [\d,]+ bytes.*pass batch\(…, lanes=\d+\)"
+        ps.PlanError, match=r"64 lanes × 2 of a window × [\d,]+ bytes.*use batch\(…, lanes=\d+\)"
     ) as refused:
         ps.Loader(data.shuffle(seed=0).batch(64), memory="128MB")
     said = str(refused.value)
@@ -84,7 +84,7 @@ def test_windows_that_do_not_fit_are_refused_with_what_would(tmp_path: Path) -> 
 
 def test_a_budget_below_one_batch_is_refused() -> None:
     data = ps.from_arrays({"x": np.zeros((64, 1 << 19), np.float32)})
-    with pytest.raises(ps.PlanError, match="134,217,728 for a batch; pass take smaller batches, or memory=134,217,728"):
+    with pytest.raises(ps.PlanError, match="134,217,728 for a batch; use smaller batches, or memory=134,217,728"):
         ps.Loader(data.batch(64), memory="70MB")
     with ps.Loader(data.batch(16), memory="70MB") as loader:
         assert sum(len(batch["x"]) for batch in loader) == 64

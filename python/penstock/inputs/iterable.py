@@ -162,6 +162,14 @@ def _noted(items: Iterator[Any]) -> Iterator[Any]:
 # Drawn while the training runs
 
 
+def _identity(making: Making) -> str | None:
+    """What tells the rows from others; None of a function that cannot be told from another by its code."""
+    try:
+        return making.key
+    except PlanError:
+        return None
+
+
 def _streamed(making: Making) -> Stream:
     samples = making.samples if making.samples is not None else _length(making)
     if samples == 0:
@@ -198,7 +206,7 @@ def _streamed(making: Making) -> Stream:
         hint=hint,
         resuming=resuming,
         comes_once=again is None,
-        identity=making.key,
+        identity=_identity(making),
     )
 
 

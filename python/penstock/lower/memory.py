@@ -120,12 +120,14 @@ class MemoryNeeds:
         if least_bytes <= max(ALLOWED * limit_bytes, LEAST_BYTES):
             return
         lanes = self._lanes_within(limit_bytes)
-        fewer = f"batch(…, lanes={lanes}), " if lanes else ""
-        blocks = "shuffle with a smaller window_blocks= or block_rows=, " if self._is_shuffled else ""
-        small = "take smaller batches, " if self.batch_bytes > limit_bytes // 2 else ""
+        ways = [
+            *([f"batch(…, lanes={lanes})"] if lanes else []),
+            *(["shuffle with a smaller window_blocks= or block_rows="] if self._is_shuffled else []),
+            *(["smaller batches"] if self.batch_bytes > limit_bytes // 2 else []),
+            f"memory={self.size_bytes:,} for the Loader",
+        ]
         raise PlanError(
-            f"memory={limit_bytes:,} bytes is less than the {self.size_bytes:,} that this plan holds in any case: {', '.join(self.words())}; pass "
-            f"{fewer}{blocks}{small}or memory={self.size_bytes:,} to the Loader"
+            f"memory={limit_bytes:,} bytes is less than the {self.size_bytes:,} that this plan holds in any case: {', '.join(self.words())}; use {', or '.join(ways)}"
         )
 
     @property

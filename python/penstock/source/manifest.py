@@ -79,6 +79,15 @@ class Manifest:
         return int(self.stored.sizes.sum())
 
     @cached_property
+    def open_bytes(self) -> int:
+        """Bytes of all records in memory: files whose records are scattered may have room for more, or be sparse."""
+        return (
+            min(self.size_bytes, int(self.length.sum()))
+            if self.scattered and self.length is not None
+            else self.size_bytes
+        )
+
+    @cached_property
     def one_record_each(self) -> bool:
         """Whether every shard is one record, so that a sample's id is its shard's number."""
         if self.offset is not None or len(self.shards) != self.samples:

@@ -53,7 +53,7 @@ class Read(Node):
         """Bytes of all of them where blocks of them are open: what is compressed is unpacked there, what repeats may stand once."""
         source = self.opened.source
         if not isinstance(source, BlockSource):
-            return self.size_bytes
+            return source.manifest.open_bytes
         return max(self.size_bytes, self.samples * sum(field.row_bytes for field in source.spec.values()))
 
     @property
