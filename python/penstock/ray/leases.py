@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
@@ -46,7 +47,8 @@ class Leases:
     """Items on their way, in their order. A batch is a function of its step: an item that two actors make is the same item."""
 
     def __init__(self, pool: ActorPool, rechecks: Rechecks) -> None:
-        self._pool, self._rechecks, pool.on_lost = pool, rechecks, self._send_again
+        self._pool, self._rechecks = pool, rechecks
+        pool.on_lost = _without_holding(self._send_again)
         self._leases: deque[LeasedItem] = deque()
         self._works: Iterator[Work] = iter(())
         self._wanted: Wanted | None = None
@@ -258,6 +260,17 @@ class Leases:
             self._done(lease)
         self._leases.clear()
         self._wanted = None
+
+
+def _without_holding(method: Callable[[Actor], None]) -> Callable[[Actor], None]:
+    """Calls a method of what is still there: a pool that held its leases, which hold it, would leave its actors at the next collection only."""
+    held = weakref.WeakMethod(method)
+
+    def call(actor: Actor) -> None:
+        if (found := held()) is not None:
+            found(actor)
+
+    return call
 
 
 def _check(made: MadeSteps, lease: LeasedItem, actor: Actor) -> None:

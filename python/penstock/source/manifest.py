@@ -78,7 +78,7 @@ class Manifest:
         """Bytes of all records together."""
         return int(self.stored.sizes.sum())
 
-    @cached_property
+    @property
     def open_bytes(self) -> int:
         """Bytes of all records in memory: files whose records are scattered may have room for more, or be sparse."""
         return (

@@ -18,7 +18,7 @@ def explain_memory(root: Node, lowered: Lowered, memory_bytes: int | None) -> It
     yield f"in any case: {needs.size_bytes:,} bytes: {', '.join(needs.words())}"
     if memory_bytes is None:
         limit = default_memory(processes_here(lowered.where.world_size))
-        yield f"budget: {limit:,} bytes, this machine's now without memory=: a quarter of what it has, at most half of what is free, shared by its ranks"
+        yield f"budget: {limit:,} bytes, this machine's now without memory=: a quarter of what it has, at most half of what is free, divided among its ranks"
     else:
         yield f"budget: memory={memory_bytes:,} bytes"
     yield (
