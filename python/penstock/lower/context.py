@@ -32,7 +32,7 @@ ITEM_BYTES, _ITEM_PART = 8 << 20, 32
 
 
 def item_bytes_within(memory_bytes: int) -> int:
-    """Bytes of an item of several steps: item_bytes_within(64 << 20) == 2 << 20."""
+    """Bytes of an item of several steps: item_bytes_within(64 << 20) == 2_097_152."""
     return min(ITEM_BYTES, memory_bytes // _ITEM_PART)
 
 

@@ -10,7 +10,7 @@ from penstock.core.columns.spec import Ids, Spec
 from penstock.core.warnings import warn
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
-from penstock.lower.memory import MemoryNeeds, OpenBlocks
+from penstock.lower.memory import MemoryNeeds, WindowBlocks
 from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Position, Work, works
 from penstock.processes.pool import Pool
@@ -41,7 +41,7 @@ class Stages:
     feeds: tuple[LaneFeed, ...]
     below: tuple[Stages, ...]
     item_bytes: ColumnBytes
-    blocks: OpenBlocks | None
+    blocks: WindowBlocks | None
 
     @property
     def window_bytes(self) -> int:

@@ -17,7 +17,7 @@ _FEW_BLOCKS = 1.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenBlocks:
+class WindowBlocks:
     """The blocks that this rank's lanes hold open, of `rows` rows and `row_bytes` bytes a row. all_rows: of the data, of which no more can be open.
 
     window: blocks of a lane among which rows are mixed. is_shuffled: else one block is read after the other, and two of them meet in a batch.
@@ -60,11 +60,11 @@ class OpenBlocks:
         )
 
 
-def open_blocks(context: Context) -> OpenBlocks:
+def open_blocks(context: Context) -> WindowBlocks:
     """The blocks of this rank's lanes."""
     order, (first, last) = context.order, context.cursor.share
     shape = order.rows.shape
-    return OpenBlocks(
+    return WindowBlocks(
         lanes=-(-last // order.rows_per_lane) - first // order.rows_per_lane,
         window=shape.window_blocks,
         rows=shape.block_rows,
@@ -91,7 +91,7 @@ class MemoryNeeds:
     batch_size, lanes: of the plan, on all ranks.
     """
 
-    blocks: tuple[OpenBlocks, ...]
+    blocks: tuple[WindowBlocks, ...]
     batch_bytes: int
     decoding_bytes: int
     batch_size: int

@@ -25,7 +25,7 @@ _FEW = 8
 def value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
     """The value for every row: an array, or one value where no column is in it. Columns are NumPy or Arrow arrays, and so are values that are missing in some rows.
 
-    value_of(col("x") * 2 > 3, {"x": np.array([1, 2])}) == [False, True]. Raises PlanError where types do not fit.
+    value_of(ps.col("x") * 2 > 3, {"x": np.array([1, 2])}) == [False, True]. Raises PlanError where types do not fit.
     """
     return put_together(_value_of(expression, columns))
 
