@@ -18,6 +18,8 @@ use crate::io::stat::{Entry, stat};
 /// Paths as the two buffers of an Arrow large_string array, sizes in bytes, and the stamps, three numbers a file.
 type Listing<'py> =
     (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
+/// The folders of names, and by name which of them is its first.
+type FirstFolders<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
 /// A single range of up to so many bytes is read by the calling thread, which sees no signal meanwhile.
 const BRIEF_BYTES: usize = 16 << 20;
@@ -85,7 +87,7 @@ fn first_folders<'py>(
     offsets: Ids<'py>,
     bytes: Bytes<'py>,
     root_bytes: usize,
-) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>)> {
+) -> PyResult<FirstFolders<'py>> {
     let names = names_of(&offsets, &bytes)?;
     let (folders, first) = detach_for(py, offsets.len(), || names.first_folders(root_bytes));
     Ok((PyArray1::from_vec(py, folders), PyArray1::from_vec(py, first)))
