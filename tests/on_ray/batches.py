@@ -100,12 +100,12 @@ def test_actors_may_die_and_stop_at_any_time(monkeypatch: pytest.MonkeyPatch) ->
             if number == 1:
                 kill(process_of(actors_of(there)[0]), signal.SIGKILL)
         assert_all_same(here, there)
-        assert there.stats()["ray"]["lost_actors"] == 1
+        assert there.stats()["ray"]["lost_actors"] >= 1
         assert wait_until(lambda: source_of(there)._pool.look() or len(actors_of(there)) == 2)
         stopped = process_of(actors_of(there)[0])
         kill(stopped, signal.SIGSTOP)
         assert_all_same(here, there)
-        assert there.stats()["ray"]["late_actors"] == 1
+        assert there.stats()["ray"]["late_actors"] >= 1
         kill(stopped, signal.SIGCONT)
         assert wait_until(lambda: source_of(there)._pool.look() or not source_of(there)._pool.late)
         assert_all_same(here, there)

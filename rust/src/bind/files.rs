@@ -18,7 +18,7 @@ use crate::io::stat::{Entry, stat};
 /// Paths as the two buffers of an Arrow large_string array, sizes in bytes, and the stamps, three numbers a file.
 type Listing<'py> =
     (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
-/// The folders of names, and by name which of them is its first.
+/// Of each name the place of its folder among those found, and of each of those the first name in it.
 type FirstFolders<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
 /// A single range of up to so many bytes is read by the calling thread, which sees no signal meanwhile.
