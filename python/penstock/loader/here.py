@@ -80,9 +80,13 @@ class Here:
         try:
             item = cast("Delivered", self._watchdog.next_item(run, lowered.lanes.feeds, about_stall))
         except StopIteration:
+            if self._is_interrupted:  # not the end of the epoch, which would leave out its rest
+                raise WokenError from None
+            if not lowered.lanes.has_ends:
+                raise
             return None
         except BaseException as error:
-            if self._is_interrupted and isinstance(error, (ProcessError, StopIteration)):
+            if self._is_interrupted and isinstance(error, ProcessError):
                 raise WokenError from None
             is_final = self._one_by_one or lowered.steps_per_item == 1
             if not run.has_failed or is_final or isinstance(error, (StorageError, ProcessError)):
