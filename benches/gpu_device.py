@@ -81,18 +81,23 @@ class Cuda:
     def streams(self, count: int) -> list[Any]:
         return [torch.cuda.Stream() for _ in range(count)]
 
-    def copy_gb_per_s(self, size_bytes: int = 256 << 20, times: int = 20) -> float | None:
+    def copy_gb_per_s(self, size_bytes: int = 256 << 20) -> float | None:
         """How fast one copy after the other goes from pinned memory."""
         host = torch.empty(size_bytes, dtype=torch.uint8, pin_memory=True)
         there = torch.empty(size_bytes, dtype=torch.uint8, device=self.device)
+        seconds = self.seconds(lambda: there.copy_(host, non_blocking=True))
+        return None if seconds is None else size_bytes / seconds / 1e9
+
+    def seconds(self, work: Callable[[], object], times: int = 20) -> float | None:
+        """How long the device takes for work that a thread queues, one after the other, once it is warm."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        there.copy_(host, non_blocking=True)
+        work()
         begin.record()
         for _ in range(times):
-            there.copy_(host, non_blocking=True)
+            work()
         end.record()
         torch.cuda.synchronize()
-        return times * size_bytes / begin.elapsed_time(end) / 1e6
+        return float(begin.elapsed_time(end)) / 1e3 / times
 
 
 class Dry(Cuda):
@@ -165,7 +170,11 @@ class Dry(Cuda):
         device = torch.device("cuda", 0)
         return [type(self.fake.current_stream())(device, number=100 + number) for number in range(count)]
 
-    def copy_gb_per_s(self, size_bytes: int = 0, times: int = 0) -> float | None:
+    def copy_gb_per_s(self, size_bytes: int = 0) -> float | None:
+        return None
+
+    def seconds(self, work: Callable[[], object], times: int = 0) -> float | None:
+        work()
         return None
 
 

@@ -6,6 +6,7 @@ The last line that it prints is JSON. What a part cannot measure is None, never 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -41,7 +42,7 @@ def kernel(gpu: Any, _: argparse.Namespace) -> Figures:
 
     from gpu_checks import image, ps
     from penstock.core.columns.pixel_ops import PixelOps
-    from penstock.deliver.torch_pixels import affine_of, expression
+    from penstock.deliver.torch_pixels import affine_of, expression, tables_of
 
     made = np.zeros((8, 32, 32, 3), np.uint8)
     with ps.Loader(
@@ -51,29 +52,27 @@ def kernel(gpu: Any, _: argparse.Namespace) -> Figures:
     ) as loader:
         list(loader)
         name = loader._deliver.kernel  # noqa: SLF001
+    functions = {"Triton": None if gpu.is_dry else _triton(), "PyTorch": expression}
     found: Figures = {"kernel": name, "us_per_image": {}}
-    if gpu.is_dry:
-        return found
+    pixels = torch.zeros((gpu.size(256, 2), 224, 224, 3), dtype=torch.uint8, device=gpu.model_device)
+    for dtype, layout in (("float32", "NHWC"), ("float32", "NCHW"), ("bfloat16", "NHWC"), ("float16", "NCHW")):
+        ops = PixelOps(dtype=dtype, scale=(0.5,) * 3, bias=(0.0,) * 3, layout_from="NHWC", layout_to=layout)  # type: ignore[arg-type]
+        constants = [made.to(gpu.model_device) for made in (affine_of(ops), tables_of(ops))]
+        for called, function in functions.items():
+            if function is not None:
+                seconds = gpu.seconds(functools.partial(function, pixels, None, None, ops, *constants))
+                us = None if seconds is None else seconds * 1e6 / len(pixels)
+                found["us_per_image"][f"{called}, {dtype}, {layout}"] = us
+    return found
+
+
+def _triton() -> Any:
+    """The kernel as `PixelKernel` calls it; None without Triton."""
     try:
         from penstock.deliver.triton_pixels import fused
     except ImportError:
-        fused = None
-    pixels = torch.zeros((256, 224, 224, 3), dtype=torch.uint8, device=gpu.device)
-    for dtype, layout in (("float32", "NHWC"), ("float32", "NCHW"), ("bfloat16", "NHWC"), ("float16", "NCHW")):
-        ops = PixelOps(dtype=dtype, scale=(0.5,) * 3, bias=(0.0,) * 3, layout_from="NHWC", layout_to=layout)  # type: ignore[arg-type]
-        affine = affine_of(ops).to(gpu.device)
-        for called, function in (("Triton", fused), ("PyTorch", expression)):
-            if function is None:
-                continue
-            function(pixels, None, ops, affine)
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            for _ in range(20):
-                function(pixels, None, ops, affine)
-            end.record()
-            torch.cuda.synchronize()
-            found["us_per_image"][f"{called}, {dtype}, {layout}"] = begin.elapsed_time(end) * 1e3 / 20 / len(pixels)
-    return found
+        return None
+    return fused
 
 
 def check(gpu: Any, asked: argparse.Namespace) -> Figures:

@@ -193,25 +193,24 @@ def trained(gpu: Cuda, asked: argparse.Namespace) -> dict[str, Any]:
     step = gpu.size(training_step, tiny_step)(asked.model, gpu.model_device)
     alone = resident(gpu, asked)
     rate(gpu, step, alone, asked, asked.seconds / 4)  # chooses algorithms, warms up
+    before, _ = rate(gpu, step, alone, asked, asked.seconds / 2)
     alone_bytes = gpu.most_reserved()
     began_at = time.perf_counter()
     batches = SIDES[asked.side](gpu, asked)
     next(batches)
     first_batch_s = time.perf_counter() - began_at
     rate(gpu, step, batches, asked, asked.seconds / 2)  # the loader tunes itself
-    before, _ = rate(gpu, step, alone, asked, asked.seconds / 4)
     fed, waited = rate(gpu, step, batches, asked, asked.seconds)
-    after, _ = rate(gpu, step, alone, asked, asked.seconds / 4)
-    rates = (before + after) / 2
-    most_bytes = gpu.most_reserved()
-    found = {
+    most_bytes, trace = gpu.most_reserved(), traced(gpu, step, batches, asked)
+    batches.close()  # type: ignore[attr-defined]  # a generator; its workers take no CPU while it is gone
+    after, _ = rate(gpu, step, alone, asked, asked.seconds / 2)
+    rates = max(before, after)  # workers that end take some CPU yet
+    return {
         "images_per_s": fed,
         "alone_images_per_s": rates,
         "lost_to_data": max(0.0, 1 - fed / rates),
         "thread_waited": waited,
         "first_batch_s": first_batch_s,
         "reserved_more_bytes": None if most_bytes is None or alone_bytes is None else most_bytes - alone_bytes,
-        **traced(gpu, step, batches, asked),
+        **trace,
     }
-    batches.close()  # type: ignore[attr-defined]  # a generator
-    return found

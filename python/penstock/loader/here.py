@@ -17,6 +17,7 @@ from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
 from penstock.observe.stats import all_meters, all_tuning, no_stats, run_stats
 from penstock.observe.store import store_figures
+from penstock.observe.verdict import Waits
 from penstock.order.steps.cursor import Position
 from penstock.plan.tree import leaves
 from penstock.runtime.run import Run
@@ -175,7 +176,7 @@ class Here:
         return run_stats(
             all_meters(run.meters, lowered.lanes.feeds),
             elapsed_s=elapsed_s,
-            waited_s=run.waited_s,
+            waits=Waits(run.waited_s, run.first_wait_s, run.taken),
             first_batch_s=self._first_batch_s,
             decoders=lowered.images(),
             storage=self._storage_figures(elapsed_s),

@@ -9,14 +9,14 @@ from typing import Any, Protocol
 from penstock.observe.bad_samples import no_errors
 from penstock.observe.metrics import Meter
 from penstock.observe.store import judge_store
-from penstock.observe.verdict import judge
+from penstock.observe.verdict import Waits, judge
 
 
 def run_stats(
     meters: Sequence[Meter],
     *,
     elapsed_s: float,
-    waited_s: float,
+    waits: Waits,
     first_batch_s: float,
     decoders: Mapping[str, int],
     storage: dict[str, Any] | None,
@@ -29,11 +29,11 @@ def run_stats(
 ) -> dict[str, Any]:
     """Totals, the verdict, and the figures of each stage.
 
-    waited_s: how long the consumer waited. decoders: images by decoder. storage: see `store_figures`; None for local files.
+    waits: of the consumer. decoders: images by decoder. storage: see `store_figures`; None for local files.
     memory: see `Budget.figures`. errors: see `BadSamples.figures`. stalls: how often the watchdog told
     that nothing was finished. tuning: see `all_tuning`. cache: what each `cache()` holds. functions: where those of workers="auto" run, and why.
     """
-    verdict = judge(meters, elapsed_s, waited_s, judge_store(storage) if storage else "")
+    verdict = judge(meters, elapsed_s, waits, judge_store(storage) if storage else "")
     samples = meters[-1].rows
     return {
         "samples": samples,

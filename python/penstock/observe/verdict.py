@@ -9,6 +9,8 @@ from penstock.observe.metrics import Meter
 
 #: Below this share of time spent waiting for data, data does not limit the training.
 _ENOUGH = 0.05
+#: From so many items on, the first one is told apart from those behind it.
+_STEADY = 4
 
 _REMEDY = {
     "io": "reading is the limit: put the data on a faster disk, or combine small files into larger ones",
@@ -27,16 +29,38 @@ class Verdict:
     text: str
 
 
-def judge(meters: Sequence[Meter], elapsed_s: float, waited_s: float, store: str = "") -> Verdict:
+@dataclass(frozen=True)
+class Waits:
+    """How long the consumer waited: in all, and for the first of the items that it took."""
+
+    all_s: float
+    first_s: float
+    items: int
+
+    def share(self, elapsed_s: float) -> float:
+        """Of the time, 0 … 1."""
+        return min(1.0, self.all_s / max(elapsed_s, 1e-9))
+
+    def share_since(self, elapsed_s: float) -> float:
+        """Of the time since the first item: before it files are opened, kernels compiled. Of all of it while there were few."""
+        if self.items < _STEADY:
+            return self.share(elapsed_s)
+        return min(1.0, (self.all_s - self.first_s) / max(elapsed_s - self.first_s, 1e-9))
+
+
+def judge(meters: Sequence[Meter], elapsed_s: float, waits: Waits, store: str = "") -> Verdict:
     """The busiest stage if the consumer waited, else the consumer.
 
     store: what limits reading from a store (see `observe.store`), for a bottleneck in reading.
     """
-    waited = min(1.0, waited_s / max(elapsed_s, 1e-9))
+    waited, since = waits.share(elapsed_s), waits.share_since(elapsed_s)
     if not any(meter.items for meter in meters):
         return Verdict("nothing", 0.0, "No batch was made yet.")
     if waited < _ENOUGH:
         text = f"Data is not the bottleneck: the consumer waited for it {waited:.1%} of the time."
+        return Verdict("consumer", waited, text)
+    if since < _ENOUGH:
+        text = f"Data is not the bottleneck: the consumer waited {waits.first_s:.1f} s for the first batch, and {since:.1%} of the time since then."
         return Verdict("consumer", waited, text)
     slowest = max(meters, key=lambda meter: meter.busy_s / meter.thread_s(elapsed_s))
     busy = min(1.0, slowest.busy_s / slowest.thread_s(elapsed_s))

@@ -89,7 +89,8 @@ class Run:
         threads = [self._tuner.threads(number, stage) for number, stage in enumerate(stages)]
         self.meters = tuple(Meter(stage.name, stage.kind, count) for stage, count in zip(stages, threads, strict=True))
         self.started_at = time.perf_counter()
-        self._waited_s = 0.0
+        self._waited_s = self.first_wait_s = 0.0
+        self.taken = 0
         self._asked_at: float | None = None
         self._depth = depth
         self._process = os.getpid()
@@ -145,6 +146,8 @@ class Run:
             self._asked_at = None
         waited_s = time.perf_counter() - asked_at
         self._waited_s += waited_s
+        self.first_wait_s = self.first_wait_s if self.taken else waited_s
+        self.taken += 1
         self._tune(waited_s)
         return item
 
