@@ -323,7 +323,7 @@ def test_the_last_short_batch_has_its_labels_alone() -> None:
     [
         (lambda data: data.transform(I.MixUp(num_classes=10)), "there is no batch yet"),
         (lambda data: data.transform(image=[I.MixUp(num_classes=10)]).batch(2), "works on whole batches"),
-        (lambda data: data.select(["image"]).batch(2).transform(I.MixUp(num_classes=10)), "no column 'label' of class numbers"),
+        (lambda data: data.select(["image"]).batch(2).transform(I.MixUp(num_classes=10)), "no column 'label'; name a column of class numbers"),
         (lambda data: data.batch(2).transform(I.MixUp(num_classes=10, labels="text")), "column 'text' is string"),
         (lambda data: data.batch(2).transform(I.MixUp(num_classes=10)), "no column of images"),
         (lambda data: data.batch(2).transform(I.Resize(3)), "ops of columns are named"),

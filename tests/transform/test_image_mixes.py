@@ -174,7 +174,8 @@ def plan_of(op: Any, **columns: Any) -> ps.Dataset:
 
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "alpha": (lambda: I.CutMix(0, num_classes=3), "give an alpha above 0"),
-    "no classes": (I.CutMix, "give num_classes="),
+    "no classes": (lambda: plan_of(I.CutMix()), "give num_classes=, since column 'label' holds class numbers"),
+    "classes said twice": (lambda: plan_of(I.CutMix(num_classes=3), label=np.ones((16, 4), np.float32)), "give num_classes=4, or leave it out"),
     "per_row": (lambda: I.MixUp(num_classes=3, per_row="yes"), "give per_row=True or False"),  # type: ignore[arg-type]
     "both kinds": (lambda: I.RandomChoice([I.CutMix(num_classes=3), I.RandomInvert()]), "give a list of image ops"),
     "nested": (lambda: I.RandomChoice([I.RandomChoice([I.CutMix(num_classes=3)])]), "give a list of image ops"),
@@ -204,6 +205,44 @@ def test_labels_that_are_too_large_are_named(op: Any) -> None:
         pytest.raises(ps.DataError, match="label 9 in column 'label', of num_classes=9"),
     ):
         list(loader)
+
+
+@pytest.mark.parametrize("of", ["MixUp", "CutMix"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_probabilities_are_mixed_as_torchvision_mixes_them(of: str, dtype: str) -> None:
+    """Labels of two axes; an op need not say how many classes there are."""
+    torch = pytest.importorskip("torch")
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    columns = batch_of()
+    columns["label"] = np.random.default_rng(1).integers(0, 9, (ROWS, CLASSES)).astype(dtype)
+    for step in range(100):
+        made, ((_, drawn),) = mixed_by(columns, getattr(I, of)(), step)
+        if drawn["shift"] == ROWS - 1:  # the row before is the partner, as torchvision has it
+            break
+    area = columns["image"][0, 0].size
+    cut = 0 if of == "MixUp" else (drawn["right"] - drawn["left"]) * (drawn["bottom"] - drawn["top"])
+    lam = drawn["lam"] if of == "MixUp" else 1 - cut / area
+    theirs = getattr(v2, of)()._mixup_label(torch.from_numpy(columns["label"]), lam=lam)
+    assert made["label"].dtype == np.float32
+    assert np.allclose(made["label"], theirs, rtol=1e-6)
+
+
+def mixed_by(columns: Columns, op: Any, step: int) -> tuple[Columns, tuple[tuple[str, dict[str, Any]], ...]]:
+    made, drawn = mixed(columns, op, step, ROWS)
+    return made, tuple(drawn.items())
+
+
+def test_truth_values_are_two_classes() -> None:
+    columns = batch_of()
+    columns["label"] = columns["label"] > 2
+    made, _ = mixed(columns, I.MixUp(num_classes=2))
+    assert np.allclose(np.asarray(made["label"]).sum(axis=1), 1)
+
+
+def test_class_numbers_go_before_other_columns_of_labels() -> None:
+    plan = plan_of(I.MixUp(num_classes=16), a_label_vector=np.ones((16, 5), np.float32))
+    with ps.Loader(plan) as loader:
+        assert next(iter(loader))["label"].shape == (8, 16)
 
 
 def test_mix_up_takes_images_of_several_sizes() -> None:

@@ -30,7 +30,8 @@ class MixKernel(Kernel):
         self._choice = op if isinstance(op, RandomChoice) else None
         self._ops: tuple[Any, ...] = (op,) if self._choice is None else tuple(self._choice.ops)
         first = self._ops[0]
-        self._classes, self._label = first.num_classes, first.labels_of(site.fields)
+        self._label = first.labels_of(site.fields)
+        self._classes = first.classes_of(self._label, site.fields)
         images = first.images_of(site.fields, site.indices)
         self._is_first = {name: _is_first(name, site) for name in images}
         self._size = self._size_of(site)
@@ -118,7 +119,23 @@ class MixKernel(Kernel):
     def _soft(
         self, labels: npt.NDArray[Any], partners: Ids, weights: npt.NDArray[Any], work: Workspace
     ) -> npt.NDArray[np.float32]:
-        """Of each row its own class by its weight, and the partner's by what that leaves; RowError for a class that there is not."""
+        """Of each row its own label by its weight, and the partner's by what that leaves."""
+        own = weights.astype(np.float32)[:, None]
+        others = (1.0 - weights).astype(np.float32)[:, None]
+        out: npt.NDArray[np.float32] = work.allocate(self._label, self.fields[self._label], len(labels))
+        if labels.ndim > 1:
+            np.multiply(labels[partners], others, out=out, dtype=np.float32)
+            out += np.multiply(labels, own, dtype=np.float32)
+            return out
+        self._check(labels)
+        rows, classes = np.arange(len(labels)), labels.astype(np.int64)
+        out[:] = 0
+        out[rows, classes[partners]] = others[:, 0]
+        out[rows, classes] += own[:, 0]
+        return out
+
+    def _check(self, labels: npt.NDArray[Any]) -> None:
+        """RowError for a class that there is not."""
         wrong = np.flatnonzero((labels < 0) | (labels >= self._classes))
         if len(wrong):
             row = int(wrong[0])
@@ -127,12 +144,6 @@ class MixKernel(Kernel):
                 f"label {labels[row]} in column {quoted(self._label)}, of num_classes={self._classes}",
                 "say how many classes there are, or repair the label",
             )
-        out: npt.NDArray[np.float32] = work.allocate(self._label, self.fields[self._label], len(labels))
-        out[:] = 0
-        rows = np.arange(len(labels))
-        out[rows, labels[partners]] = (1.0 - weights).astype(np.float32)
-        out[rows, labels] += weights.astype(np.float32)
-        return out
 
 
 def _is_first(name: str, site: Site) -> bool:

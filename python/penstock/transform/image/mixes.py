@@ -49,10 +49,9 @@ class MixOp(ImageOp):
         is_number = isinstance(self.alpha, (int, float, np.floating, np.integer)) and not isinstance(self.alpha, bool)
         check(self, is_number and 0 < self.alpha < math.inf, "an alpha above 0")
         set_fields(self, alpha=float(self.alpha))
-        check(self, is_whole(self.num_classes) and self.num_classes >= 1, "num_classes=, a whole number from 1 on")  # type: ignore[operator]  # a whole number
-        check(
-            self, self.among is None or (is_whole(self.among) and self.among >= 1), "among=, a whole number from 1 on"
-        )
+        for name in ("num_classes", "among"):
+            given = getattr(self, name)
+            check(self, given is None or (is_whole(given) and given >= 1), f"{name}=, a whole number from 1 on")
         check(self, self.labels is None or isinstance(self.labels, str), "labels=, the name of a column")
         hold_as_int(self, "num_classes", "among")
         if self.columns is not None:
@@ -87,27 +86,41 @@ class MixOp(ImageOp):
 
     def output(self, name: str, given: Spec) -> Spec:
         """See `Op`: what becomes of the labels."""
-        return {**given, self.labels_of(given): Field("float32", (self.num_classes,))}
+        labels = self.labels_of(given)
+        return {**given, labels: Field("float32", (self.classes_of(labels, given),))}
 
     def labels_of(self, given: Spec) -> str:
-        """The column of labels; PlanError if there is none."""
-        whole = [
-            name
-            for name, field in given.items()
-            if field.is_fixed and field.shape == () and field.numpy_dtype.kind in "iu"
-        ]
-        named = [name for name in whole if name.lower() == "labels"] + [
-            name for name in whole if "label" in name.lower()
-        ]
+        """The column of labels, class numbers or probabilities; PlanError if there is none."""
+        fits = sorted(
+            (name for name, field in given.items() if _is_label(field)), key=lambda name: len(given[name].shape)
+        )
+        named = [name for name in fits if name.lower() == "labels"] + [name for name in fits if "label" in name.lower()]
         found = self.labels if self.labels is not None else next(iter(named), None)
-        if found in whole:
+        if found in fits:
             return str(found)
-        has = f"no column {quoted(found or 'label')} of class numbers"
-        if found is not None and found in given:
+        found = found or next((name for name in given if "label" in name.lower()), "label")
+        has = f"no column {quoted(found)}"
+        if found in given:
             has = f"column {quoted(found)} is {given[found]}"
         raise PlanError(
-            f"{self}: {has}; name the column of class numbers, labels={quoted(whole[0] if whole else '…')}: whole numbers are {', '.join(whole) or 'in no column'}"
+            f"{self}: {has}; name a column of class numbers, or of a probability for each class, labels={quoted(fits[0] if fits else '…')}: there are {', '.join(fits) or 'none'}"
         )
+
+    def classes_of(self, labels: str, given: Spec) -> int:
+        """How many classes a column of labels has; PlanError where that is not said, or is said in two ways."""
+        shape = given[labels].shape
+        if not shape:
+            check(
+                self, self.num_classes is not None, f"num_classes=, since column {quoted(labels)} holds class numbers"
+            )
+            return int(self.num_classes or 0)
+        classes = int(shape[0] or 0)
+        check(
+            self,
+            self.num_classes in (None, classes),
+            f"num_classes={classes}, or leave it out: column {quoted(labels)} holds {classes} probabilities a row",
+        )
+        return classes
 
     def images_of(self, given: Spec, indices: frozenset[str]) -> tuple[str, ...]:
         """The columns of images; PlanError if there are none, or one cannot be blended."""
@@ -142,8 +155,8 @@ class MixUp(MixOp):
 
     Args:
         alpha: of the Beta distribution, above 0. Default 1.0.
-        num_classes: how many classes there are.
-        labels: the column of class numbers, integers from 0 on. By default the one named "labels", or else the first with "label" in its name, as torchvision's
+        num_classes: how many classes there are. Labels that are a probability for each class, of shape (classes,), say it themselves.
+        labels: the column of labels: class numbers, integers from 0 on, or probabilities. By default the one named "labels", or else the first with "label" in its name, as torchvision's
             `labels_getter="default"` finds it; case does not matter.
         columns: the columns of images. By default all of three axes a row that are uint8 or float32, but for masks of `Decode(mode="P")`.
         among: rows of the global batch among which partners are: it divides the rows that each rank has. By default the largest of 8, 4 and 2 that divides the batch, or the least divisor
@@ -195,8 +208,8 @@ class CutMix(MixOp):
 
     Args:
         alpha: of the Beta distribution, above 0. Default 1.0.
-        num_classes: how many classes there are.
-        labels: the column of class numbers: see `MixUp`.
+        num_classes: how many classes there are: see `MixUp`.
+        labels: the column of labels: see `MixUp`.
         columns: the columns of images, which have one height and width. Default: see `MixUp`.
         among: rows of the global batch among which partners are: see `MixUp`.
         per_row: True draws a rectangle for each row. Default: False, one for the batch.
@@ -250,6 +263,15 @@ class CutMix(MixOp):
         """See `MixOp`."""
         top, left, bottom, right = (drawn[name] for name in ("top", "left", "bottom", "right"))
         return {"cuts": np.stack([top, left, bottom - top, right - left], axis=1).astype(np.int32)}
+
+
+def _is_label(field: Field) -> bool:
+    """Whether a column can be of labels: class numbers or truth values, or a number for each class."""
+    if not field.is_fixed:
+        return False
+    return (field.shape == () and field.numpy_dtype.kind in "iub") or (
+        len(field.shape) == 1 and field.numpy_dtype.kind in "iubf"
+    )
 
 
 def _parts(drawn: Draws) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
