@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 from PIL import Image
 
-from support.tries import tries
+from support.tries import CASES, few, tries
 
 SERVERS = Path(__file__).parent / "servers"
 #: Folders of many tests that share nothing and would keep one process long after the others are done; and what they have that is dear to make.
@@ -41,11 +41,17 @@ def talks_to_a_server(item: pytest.Item) -> bool:
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What talks to a server is marked, so that `make quick` leaves it out."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """What talks to a server is marked, so that `make quick` leaves it out; of what `-m` leaves, that takes a few cases of each test."""
     for item in items:
         if talks_to_a_server(item):
             item.add_marker("servers")
+    yield
+    if CASES is not None:
+        taken = few((item.nodeid for item in items), CASES)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in taken])
+        items[:] = [item for item in items if item.nodeid in taken]
 
 
 def pytest_collection_finish() -> None:

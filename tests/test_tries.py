@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support import tries as module
-from support.tries import some, tries
+from support.matrix import crossed
+from support.tries import few, some, tries
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,19 @@ def test_a_long_run_tries_every_place_and_a_short_one_both_ends(monkeypatch: pyt
     assert found[:50] + found[-50:] == [*range(50), *range(1_950, 2_000)]
     assert some(range(3)) == [0, 1, 2]
     assert some(range(0)) == []
+
+
+def test_a_quick_run_tries_a_few_cases_of_each_test_and_the_same_each_time() -> None:
+    cases = [*(f"a.py::test_one[{number}]" for number in range(100)), "a.py::test_two", "a.py::test_three[x]"]
+    found = few(cases, 4)
+    assert found == few(cases, 4)
+    assert len(found) == 6
+    assert found > {"a.py::test_two", "a.py::test_three[x]"}
+    others = few([case.replace("one", "other") for case in cases], 4)
+    assert {case.replace("other", "one") for case in others} != found, "another test tries other cases"
+
+
+def test_of_a_matrix_what_holds_every_value_is_not_long() -> None:
+    found = crossed("abc", [1, 2])
+    assert [one.values for one in found] == [(letter, number) for letter in "abc" for number in (1, 2)]
+    assert {one.values for one in found if not one.marks} == {("a", 1), ("b", 2), ("c", 1)}

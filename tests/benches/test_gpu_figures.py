@@ -155,6 +155,7 @@ def test_a_dry_run_of_every_part(tmp_path: Path) -> None:
     assert results["parts"]["loader alone"]["pinned_copy_gb_per_s"] is None
 
 
+@pytest.mark.slow
 def test_a_part_that_fails_hangs_or_dies_is_noted_and_the_next_begins(tmp_path: Path) -> None:
     gpu = script("gpu")
 

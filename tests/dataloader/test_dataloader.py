@@ -163,10 +163,8 @@ def test_draws_are_the_batchs_own() -> None:
 @pytest.mark.usefixtures("at_once")
 def test_processes_give_the_same() -> None:
     for dataset, options in (
-        (Slow, {"batch_size": 4, "shuffle": True}),
-        (Pairs, {"batch_size": 4}),
-        (Together, {"batch_sampler": [[1, 2], [3], [4, 5, 6], [7], [8, 9]]}),
-        (Slow, {"batch_size": 4, "collate_fn": Custom}),
+        (Pairs, {"batch_size": 4, "shuffle": True}),
+        (Together, {"batch_sampler": [[1, 2], [3], [4, 5, 6], [7], [8, 9]], "collate_fn": Custom}),
     ):
         loader = DataLoader(dataset(), **options)  # type: ignore[operator]
         torch.manual_seed(1)
@@ -293,14 +291,29 @@ def test_errors_come_in_their_place() -> None:
         assert len(seen) == 6
         assert len(list(iterator)) == 3, "the next batches can be had"
         getattr(loader, "choice", fetching.FetchChoice()).close()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("at_once")
+def test_an_index_that_is_not_there() -> None:
     for kind in (DataLoader, TorchLoader):
         loader = kind(Squares(), batch_size=1, sampler=OutOfRange())
         with pytest.raises(IndexError, match="99"):
             list(loader)
         getattr(loader, "choice", fetching.FetchChoice()).close()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("at_once")
+def test_a_process_that_exits_is_told() -> None:
     loader = DataLoader(Exits(os.getpid()), batch_size=5)
     with pytest.raises(ps.ProcessError, match=r"exit status 5.*tune=False"):
         list(loader)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("at_once")
+def test_a_process_that_is_killed_is_told() -> None:
     loader = DataLoader(Slow(), batch_size=5)
     iterator = iter(loader)
     list(islice(iterator, 4))

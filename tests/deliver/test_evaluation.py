@@ -27,7 +27,7 @@ PREDICTED = {
 }
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long), 3])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long)])
 def test_trainer_accelerate_and_plain_loops(tmp_path: Path, ranks: int) -> None:
     pytest.importorskip("transformers", reason="Transformers is not installed")
     for found in run("evaluation_run.py", str(tmp_path), ranks=ranks):

@@ -90,16 +90,16 @@ def assert_goes_on(folder: Path, state: Any, *, steps_again: int = 0) -> None:
 @pytest.mark.parametrize(
     ("case", "step"),
     [
-        ("before_the_first_batch", 0),
-        ("while_the_first_is_awaited", 0),
-        ("while_a_batch_is_awaited", 4),
+        pytest.param("before_the_first_batch", 0, marks=pytest.mark.slow),
+        pytest.param("while_the_first_is_awaited", 0, marks=pytest.mark.slow),
+        pytest.param("while_a_batch_is_awaited", 4, marks=pytest.mark.slow),
         pytest.param("in_a_child_process", 4, marks=pytest.mark.long),
         ("in_a_long_step", 3),
-        ("in_a_long_step_of_an_isolated_loader", 3),
-        ("in_another_thread", 3),
-        ("beside_asyncio", 3),
-        ("below_asyncio", 3),
-        ("with_a_fork", 3),
+        pytest.param("in_a_long_step_of_an_isolated_loader", 3, marks=pytest.mark.slow),
+        pytest.param("in_another_thread", 3, marks=pytest.mark.slow),
+        pytest.param("beside_asyncio", 3, marks=pytest.mark.slow),
+        pytest.param("below_asyncio", 3, marks=pytest.mark.slow),
+        pytest.param("with_a_fork", 3, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # the plan that is resumed has no function that waits
@@ -111,6 +111,7 @@ def test_the_state_is_saved_once_and_the_process_ends_by_the_signal(tmp_path: Pa
     assert_goes_on(tmp_path, state)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     "case",
@@ -128,6 +129,7 @@ def test_signals_may_go_to_all_processes_and_come_more_than_once(tmp_path: Path,
     assert_goes_on(tmp_path, state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["in_a_long_step", "in_a_long_step_of_an_isolated_loader"])
 def test_state_and_ledger_are_written_in_the_midst_of_a_long_step(tmp_path: Path, case: str) -> None:
     one, _ = run(tmp_path, case)
@@ -138,12 +140,14 @@ def test_state_and_ledger_are_written_in_the_midst_of_a_long_step(tmp_path: Path
     assert json.loads(file.read_text()) == one.states()[0]
 
 
+@pytest.mark.slow
 def test_without_a_function_the_process_ends_as_soon_as_the_state_is_written(tmp_path: Path) -> None:
     one, ended = run(tmp_path, "without_a_function", signal.SIGUSR1)
     assert ended == -signal.SIGUSR1, one.said
     assert_goes_on(tmp_path, json.loads((tmp_path / "state.json").read_text()))
 
 
+@pytest.mark.slow
 def test_a_handler_that_was_there_is_called_afterwards_and_restored(tmp_path: Path) -> None:
     one, ended = run(tmp_path, "with_a_handler_before")
     assert ended == 0
@@ -156,6 +160,7 @@ def test_a_handler_that_was_there_is_called_afterwards_and_restored(tmp_path: Pa
     assert_goes_on(tmp_path, one.states()[0], steps_again=ROWS // BATCH - 3)
 
 
+@pytest.mark.slow
 def test_a_handler_over_it_decides_how_the_process_ends(tmp_path: Path) -> None:
     one, ended = run(tmp_path, "with_a_handler_over_it")
     assert ended == 0
@@ -163,6 +168,7 @@ def test_a_handler_over_it_decides_how_the_process_ends(tmp_path: Path) -> None:
     assert one.after("stays") == ["True"]
 
 
+@pytest.mark.slow
 def test_a_loop_may_go_on_and_ask(tmp_path: Path) -> None:
     one, ended = run(tmp_path, "that_goes_on")
     assert ended == 0
@@ -171,12 +177,14 @@ def test_a_loop_may_go_on_and_ask(tmp_path: Path) -> None:
     assert_goes_on(tmp_path, state)
 
 
+@pytest.mark.slow
 def test_the_function_may_end_the_process_itself(tmp_path: Path) -> None:
     one, ended = run(tmp_path, "that_leaves_by_an_exit")
     assert ended == 85
     assert_goes_on(tmp_path, one.states()[0])
 
 
+@pytest.mark.slow
 def test_the_last_step_is_saved_as_the_next_epochs_begin(tmp_path: Path) -> None:
     one, ended = run(tmp_path, "in_the_last_step")
     assert ended == -signal.SIGTERM
@@ -184,12 +192,14 @@ def test_the_last_step_is_saved_as_the_next_epochs_begin(tmp_path: Path) -> None
     assert (state["epoch"], state["step"]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_signal_is_not_lost_where_no_batch_is_asked_for_any_more(tmp_path: Path) -> None:
     one, ended = run(tmp_path, "in_the_last_step_of_a_loop_that_is_left")
     assert ended == -signal.SIGTERM
     assert one.states() == []
 
 
+@pytest.mark.slow
 def test_all_loaders_save_when_the_first_of_them_is_asked(tmp_path: Path) -> None:
     """In the midst of a validation: the training's loader stands behind the batch that was trained on."""
     one, ended = run(tmp_path, "several_loaders")
@@ -197,11 +207,13 @@ def test_all_loaders_save_when_the_first_of_them_is_asked(tmp_path: Path) -> Non
     assert (one.after("train"), one.after("val")) == (["2"], ["3"])
 
 
+@pytest.mark.slow
 def test_what_was_there_before_is_restored(tmp_path: Path) -> None:
     one, _ = run(tmp_path, "restored", 0)
     assert one.said == ["True False", "True True", "-1", "True", "end"]
 
 
+@pytest.mark.slow
 def test_a_loader_that_nobody_holds_saves_nothing(tmp_path: Path) -> None:
     one, ended = run(tmp_path, "that_was_dropped")
     assert ended == -signal.SIGTERM
@@ -249,7 +261,7 @@ def even(batch: Any) -> Any:
     return batch["x"] % 2 == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"isolation": "process"}])
+@pytest.mark.parametrize("options", [{}, pytest.param({"isolation": "process"}, marks=pytest.mark.slow)])
 def test_the_batches_after_a_request_are_those_without_one(options: dict[str, Any]) -> None:
     """Also where rows depend on what the data says, and steps are made together."""
     plan = numbers().filter(even).batch(4, steps=20)

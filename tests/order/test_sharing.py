@@ -18,6 +18,7 @@ from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Work
 from support import cases, tfrecords
 from support import promises as contracts
+from support.matrix import crossed
 from support.orders import order_of
 from support.seams import lowered_of
 
@@ -54,10 +55,12 @@ NUMBERS = [(96, 3), (96, 12), (240, 5), (192, 6), (384, 24), (768, 12), (30, 30)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("batch", "world"), NUMBERS)
-@pytest.mark.parametrize("open_data", [arrays, short_rows, json_lines, tensorflow_records, parquet])
-def test_ranks_read_one_batch(open_data: Any, batch: int, world: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("numbers", "open_data"), crossed(NUMBERS, [arrays, short_rows, json_lines, tensorflow_records, parquet])
+)
+def test_ranks_read_one_batch(open_data: Any, numbers: tuple[int, int], tmp_path: Path) -> None:
     """Every rank's batches, joined in rank order, are those of one rank; the data says which rows they are."""
+    batch, world = numbers
     dataset = open_data(tmp_path).shuffle(seed=3, block_rows=9).batch(batch, wrap=True)
     with ps.Loader(dataset, rank=0, world_size=1, epochs=1) as loader:
         wanted = [contracts.keep(part) for part in loader]
@@ -75,8 +78,9 @@ def test_ranks_read_one_batch(open_data: Any, batch: int, world: int, tmp_path: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("last", ["short", "drop_last", "pad", "wrap"])
-@pytest.mark.parametrize("order", ["natural", "blocks", "global"])
+@pytest.mark.parametrize(
+    ("last", "order"), crossed(["short", "drop_last", "pad", "wrap"], ["natural", "blocks", "global"])
+)
 def test_a_state_goes_on_with_any_number_of_ranks(order: str, last: str) -> None:
     """Saved on 4 ranks, then 3, 6, 5, 60 and 1: with 4 lanes, most of them share some."""
     dataset, _ = cases.numbered(427)

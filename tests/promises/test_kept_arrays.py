@@ -109,7 +109,9 @@ WAYS: dict[str, Callable[[np.ndarray], Kept]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(SIZE // 4,), (50, SIZE // 200)], ids=["flat", "rows"])
+@pytest.mark.parametrize(
+    "shape", [pytest.param((SIZE // 4,), id="flat", marks=pytest.mark.long), pytest.param((50, SIZE // 200), id="rows")]
+)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_keep_a_part_keeps_its_memory(way: str, shape: tuple[int, ...]) -> None:
     slots = Slots()
@@ -225,7 +227,7 @@ def opened(kind: str, root: Path) -> ps.Dataset:
     return dataset.transform(image=ops)
 
 
-@pytest.fixture(params=[pytest.param(False, marks=pytest.mark.slow), True], ids=["", "no gc"])
+@pytest.fixture(params=[pytest.param(False, marks=pytest.mark.long), True], ids=["", "no gc"])
 def collector(request: pytest.FixtureRequest) -> Iterator[None]:
     """Without the collector of garbage too, and with threads that give way to each other all the time."""
     interval = sys.getswitchinterval()

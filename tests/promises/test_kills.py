@@ -19,7 +19,7 @@ from support.ledgers import report_of
 from support.tries import TRIES, tries
 
 TESTS = Path(__file__).parent.parent
-#: 50 in `make test`, all in a long run.
+#: 12 in `make test`, all in a long run.
 KILLS = tries(1_000) if TRIES >= 1_000 else tries(500)
 
 

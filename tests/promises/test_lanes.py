@@ -90,7 +90,7 @@ def test_any_number_of_ranks_and_any_restart(plan: ps.Dataset) -> None:
         for step, (found, wanted) in enumerate(zip(run(plan, ranks)[0], whole, strict=True)):
             assert_same(found, wanted, f"{ranks} ranks, step {step}")
     restarts = [(1, 1, 2), (2, 3, 3), (3, STEPS - 1, 1), (4, STEPS, 8), (2, STEPS + 1, 4), (6, 17, 2)]
-    for ranks, steps, others in restarts[: tries(len(restarts), at_least=3)]:
+    for ranks, steps, others in restarts[: tries(len(restarts), at_least=2)]:
         _, state = run(plan, ranks, steps=steps)
         found, _ = run(plan, others, state=state)
         for step, (here, wanted) in enumerate(zip(found, whole[steps:], strict=False), steps):

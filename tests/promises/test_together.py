@@ -88,6 +88,7 @@ def test_a_mask_is_cut_as_its_image_is(name: str, files: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "in two transforms", "cached before", "mixed"])
 def test_on_any_ranks_and_after_resuming(name: str, files: Path) -> None:
     plan = PLANS[name](pairs(files))

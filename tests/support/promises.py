@@ -91,7 +91,7 @@ def _allows(dataset: ps.Dataset, world: int) -> bool:
 
 
 def resume_is_exact(dataset: ps.Dataset, epochs: int = 2) -> None:
-    """The state before every step brings back that step and all that follow (the oracle of Grain's checkpoint tests)."""
+    """The state before every step, of those at the edges of epochs unless tests are long, brings back that step and all that follow."""
     states: list[str] = []
     batches: list[dict[str, Any]] = []
     with ps.Loader(dataset) as loader:
@@ -106,7 +106,11 @@ def resume_is_exact(dataset: ps.Dataset, epochs: int = 2) -> None:
     assert max(len(state.encode()) for state in states) < 4096
     assert len({tuple(json.loads(state)) for state in states}) == 1, "the keys of the state change"
     assert len(set(states)) == len(states), "two steps have one state"
+    half = len(states) // 2
+    edges = {0, 1, half - 1, half, half + 1, len(states) - 1}
     for number, state in enumerate(states):
+        if TRIES < 1_000 and number not in edges:
+            continue
         with ps.Loader(dataset) as loader:
             loader.load_state_dict(json.loads(state))
             assert json.dumps(loader.state_dict()) == state

@@ -33,8 +33,8 @@ def made(plan: Plan, rules: Sequence[Rule], world: int, rank: int) -> tuple[list
             stack.callback(loader.close)
             batches = chain.from_iterable(iter(lambda: loader, None))
             found = [keep(next(batches)) for _ in range(STEPS)]
-        except (ps.PlanError, ps.DataError) as error:
-            if not any(said in str(error) for said in ("the last global batch has", "none came out")):
+        except (ps.PlanError, ps.DataError, UserWarning) as error:
+            if not any(said in str(error) for said in ("the last global batch has", "none came out", "has no batch")):
                 raise
             return [], type(error).__name__, None  # how many rows were tried until then depends on threads
         ids = [] if plan.staged else [loader.sample_ids(0, step).tolist() for step in range(len(loader))]
