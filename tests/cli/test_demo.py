@@ -194,7 +194,7 @@ class TestQuick:
 
 
 @needs_demo
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_demo_as_users_run_it(tmp_path: Path) -> None:
     result = invoke("demo", "--dir", str(tmp_path / "pictures"), "--epochs", "2", "--json")

@@ -10,6 +10,7 @@ import pytest
 
 import penstock as ps
 from support import promises
+from support.tries import tries
 
 ROWS, SIZE, BAD = 60, 12, {4, 11, 17, 40}
 
@@ -99,7 +100,7 @@ def test_steps_and_rows_are_those_of_the_plan(name: str) -> None:
         assert len(batch["id"]) == SIZE
         assert "twice" not in batch or (batch["twice"] == 2 * batch["id"]).all()
         assert "wide" not in batch or batch["wide"].shape[1] == batch["id"].max()
-    for ranks in (2, 3, 4):
+    for ranks in (3, 2, 4)[: tries(3, at_least=1)]:
         if "wide" not in found[0]:  # what a function makes of a batch, it makes of a rank's part of it
             for here, wanted in zip(run(plan, ranks), found, strict=True):
                 promises.assert_same(here, wanted, f"{ranks} ranks")

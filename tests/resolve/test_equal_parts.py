@@ -14,6 +14,7 @@ import penstock as ps
 from promises.test_ledger import PLANS
 from support import cases
 from support.ledgers import report_of
+from support.matrix import crossed
 
 SAMPLES = 101
 
@@ -40,8 +41,7 @@ def gathered(ranks: list[ps.Loader]) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("source", cases.SOURCES)
-@pytest.mark.parametrize("order", ["natural", "block"])
+@pytest.mark.parametrize(("source", "order"), crossed([*cases.SOURCES], ["natural", "block"]))
 def test_any_source_on_any_ranks(source: str, order: str, tmp_path: Path) -> None:
     plan = cases.ORDERS[order](cases.SOURCES[source](SAMPLES, tmp_path)).batch(12)
     with ps.Loader(plan, rank=0, world_size=1) as alone:
