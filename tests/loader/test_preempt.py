@@ -91,14 +91,14 @@ def assert_goes_on(folder: Path, state: Any, *, steps_again: int = 0) -> None:
     ("case", "step"),
     [
         pytest.param("before_the_first_batch", 0, marks=pytest.mark.slow),
-        pytest.param("while_the_first_is_awaited", 0, marks=pytest.mark.slow),
+        pytest.param("while_the_first_is_awaited", 0, marks=pytest.mark.long),
         pytest.param("while_a_batch_is_awaited", 4, marks=pytest.mark.slow),
         pytest.param("in_a_child_process", 4, marks=pytest.mark.long),
         ("in_a_long_step", 3),
         pytest.param("in_a_long_step_of_an_isolated_loader", 3, marks=pytest.mark.slow),
         pytest.param("in_another_thread", 3, marks=pytest.mark.slow),
         pytest.param("beside_asyncio", 3, marks=pytest.mark.slow),
-        pytest.param("below_asyncio", 3, marks=pytest.mark.slow),
+        pytest.param("below_asyncio", 3, marks=pytest.mark.long),
         pytest.param("with_a_fork", 3, marks=pytest.mark.slow),
     ],
 )

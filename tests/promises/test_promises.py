@@ -17,6 +17,7 @@ from penstock.order.steps.cursor import Work
 from penstock.runtime.slots import room_of
 from support import cases
 from support import promises as contracts
+from support.matrix import crossed
 from support.seams import lowered_of
 from support.tries import TRIES, tries
 
@@ -158,9 +159,7 @@ def test_any_sizes(source: str, plan: tuple[int, dict[str, Any], dict[str, Any] 
 
 
 @pytest.mark.parametrize("shards", [1, 4])
-@pytest.mark.parametrize("last", ["short", "drop", "pad"])
-@pytest.mark.parametrize("world", [1, 2, pytest.param(8, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("window", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("last", "world", "window"), crossed(["short", "drop", "pad"], [1, 2, 8], [2, 1, 3]))
 def test_blocks_are_read_once_by_one_rank(shards: int, last: str, world: int, window: int) -> None:
     """Every byte of the data is read by one rank only, and by it once an epoch, besides what padding repeats."""
     dataset, storage = cases.numbered(1019, shards)

@@ -109,7 +109,11 @@ PLANS: dict[str, Callable[[Path], ps.Dataset]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=PLANS)
+#: Each is much like another.
+LONG = ("memory and files", "the other one first", "behind it, a file a row", "sorted below", "first of them concat", "a slice of the order", "every third", "a zip behind another")  # fmt: skip
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in PLANS])
 def plan(request: pytest.FixtureRequest, tmp_path: Path) -> ps.Dataset:
     return PLANS[request.param](tmp_path)
 

@@ -178,8 +178,11 @@ OTHERS = 48 * MIB
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what a process holds stands in Linux's /proc only")
 @pytest.mark.parametrize(
     ("name", "options", "batch", "memory"),
-    [("small", TOKENS, 8, 64 * MIB), ("large", {}, 1, 96 * MIB), ("large", {}, 2, 160 * MIB)],
-    ids=["10 KB", "20 MB", "two of 20 MB"],
+    [
+        pytest.param("small", TOKENS, 8, 64 * MIB, id="10 KB"),
+        pytest.param("large", {}, 1, 96 * MIB, id="20 MB"),
+        pytest.param("large", {}, 2, 160 * MIB, id="two of 20 MB", marks=pytest.mark.long),
+    ],
 )
 def test_a_slow_consumer_is_waited_for_within_the_budget(
     place: str, name: str, options, batch: int, memory: int

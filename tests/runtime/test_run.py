@@ -504,7 +504,7 @@ def test_a_function_that_never_returns_is_left_with_a_warning(monkeypatch: pytes
             batch["id"][0] >= 16
         ):  # the first calls are watched, while the loop waits: see penstock.core.functions.global_generators
             entered.set()
-            release.wait(20)
+            release.wait(8)
         return batch
 
     loader = ps.Loader(numbers().batch(4).map(stuck), cpus=3)

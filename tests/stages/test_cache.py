@@ -25,6 +25,7 @@ from penstock.derived.row_file import SUFFIX
 from penstock.plan.nodes import Cache
 from penstock.plan.tree import flow
 from support.cached_child import dataset, digest, digest_of
+from support.matrix import crossed
 from support.promises import assert_same, keep
 from support.seams import lowered_of
 
@@ -382,8 +383,9 @@ def kept_file(folder: Path) -> Path:
     return found
 
 
-@pytest.mark.parametrize("damage", ["zeros", "cut", "gone", "flipped", "longer"])
-@pytest.mark.parametrize("share", [0.001, 0.02, 0.5, 0.98])
+@pytest.mark.parametrize(
+    ("damage", "share"), crossed(["zeros", "cut", "gone", "flipped", "longer"], [0.001, 0.02, 0.5, 0.98])
+)
 def test_damaged_files_give_no_wrong_row(share: float, damage: str, tmp_path: Path) -> None:
     """In the head, in the table, and in the bytes of rows."""
     wanted = digest(plain())

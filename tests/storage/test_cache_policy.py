@@ -67,7 +67,12 @@ def test_one_machine_reads_what_fits_from_the_cache_and_writes_nothing_more(time
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("machines", "times", "never_evicting", "belady"), [(2, 2, 0.51, 0.74), (2, 4, 0.25, 0.48), (4, 4, 0.25, 0.56)]
+    ("machines", "times", "never_evicting", "belady"),
+    [
+        pytest.param(2, 2, 0.51, 0.74, marks=pytest.mark.long),
+        (2, 4, 0.25, 0.48),
+        pytest.param(4, 4, 0.25, 0.56, marks=pytest.mark.long),
+    ],
 )
 def test_several_machines_keep_what_each_of_them_needs_next(
     machines: int, times: int, never_evicting: float, belady: float, tmp_path: Path

@@ -25,6 +25,7 @@ from penstock.storage.fetch import remote
 from penstock.storage.redact import without_secrets
 from servers.scripted import WHEN, Asked, scripted
 from support.cli_runner import invoke
+from support.matrix import crossed
 
 #: With signs that URLs and expressions have a meaning for.
 PLANTED = {
@@ -173,8 +174,7 @@ def stores(port: int) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("store", stores(0))
-@pytest.mark.parametrize("kind", FAILURES)
+@pytest.mark.parametrize(("kind", "store"), crossed([*FAILURES], [*stores(0)]))
 def test_failures_show_no_secret(kind: str, store: str, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     with scripted(FAILURES[kind]) as server:
         url, environment = stores(server.port)[store]

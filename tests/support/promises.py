@@ -71,11 +71,12 @@ def batch_node(dataset: ps.Dataset) -> BatchNode:
 
 
 def worlds(dataset: ps.Dataset) -> list[int]:
-    """The numbers of ranks that the plan allows, up to 8; two of them unless tests are long. Each must either work or be refused when the loader is made."""
+    """The numbers of ranks that the plan allows, up to 8; the two largest up to 4 unless tests are long. Each must either work or be refused when the loader is made."""
     with ps.Loader(dataset, rank=0, world_size=1) as loader:
         order = lowered_of(loader).order
-    found = [world for world in divisors(order.ranks_divide) if world <= 8 and _allows(dataset, world)]
-    return found if TRIES >= 1_000 else sorted(found[::-2][:2])
+    most = 8 if TRIES >= 1_000 else 4
+    found = [world for world in divisors(order.ranks_divide) if world <= most and _allows(dataset, world)]
+    return found if TRIES >= 1_000 else found[-2:]
 
 
 def _allows(dataset: ps.Dataset, world: int) -> bool:

@@ -18,6 +18,7 @@ from penstock.transform import image as I  # noqa: N812
 from support.along import BOX_FORMATS as FORMATS
 from support.along import HEIGHT, ROWS, WIDTH, along_hashes, applied, columns, drawn, lists, replayed
 from support.images import encoded, picture
+from support.matrix import crossed
 
 torch = pytest.importorskip("torch")
 v2 = pytest.importorskip("torchvision.transforms.v2")
@@ -49,13 +50,15 @@ CHAINS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize(
-    ("dtype", "box_format"),
-    [*product(["float32"], FORMATS), *product(["float64", "int64"], FORMATS[:2]), ("int64", "CXCYWH")],
+    ("name", "boxes_as"),
+    crossed(
+        [*CHAINS], [*product(["float32"], FORMATS), *product(["float64", "int64"], FORMATS[:2]), ("int64", "CXCYWH")]
+    ),
 )
-def test_boxes_and_points_are_torchvisions(name: str, dtype: str, box_format: Any) -> None:
+def test_boxes_and_points_are_torchvisions(name: str, boxes_as: tuple[str, Any]) -> None:
     """Random chains: whole numbers are cut off where torchvision cuts them off, so that some are 1 less or more."""
+    dtype, box_format = boxes_as
     ops = tuple(CHAINS[name])
     given = columns(dtype, box_format)
     chains = {"image": ops, "boxes": (I.Boxes(of="image", format=box_format),), "points": (I.KeyPoints(of="image"),)}
