@@ -25,6 +25,8 @@ SHARES_MUCH = (
     "tests/damage/test_changing_files.py",
     "tests/damage/test_image_memory.py",
 )
+#: What has tests of half a minute and more begins first, else one process would be at them long after the others are done.
+FIRST = ("tests/on_ray/", "tests/cluster/", "tests/test_types.py", "tests/test_docs.py", "tests/cli/test_wheel.py", "tests/dataloader/", "tests/deliver/", "tests/examples/")  # fmt: skip
 SERVER_FIXTURES = {"hdfs", "postgres"}
 
 
@@ -48,6 +50,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if talks_to_a_server(item):
             item.add_marker("servers")
     yield
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     if CASES is not None:
         taken = few((item.nodeid for item in items), CASES)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in taken])

@@ -75,6 +75,7 @@ def problems_of(entry: Any) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_public_name_has_a_page() -> None:
     for name in {*ps.__all__} - {"__version__"}:
         if isinstance(getattr(ps, name), ModuleType):

@@ -75,6 +75,7 @@ def test_steps_side_by_side_do_not_redraw_lines(quietly: Path) -> None:
     assert (shown, status) == ("Doing it (long)\r\n", 0)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_command(quietly: Path, tmp_path: Path) -> None:
     began_at = time.monotonic()
     shown, status = on_terminal(quietly, f"echo begun; sleep 60; touch {tmp_path}/finished", interrupt=True)

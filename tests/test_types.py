@@ -92,7 +92,9 @@ def user_code() -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("checker", "module"), [(mypy, "mypy"), (pyright, "basedpyright")])
+@pytest.mark.parametrize(
+    ("checker", "module"), [pytest.param(mypy, "mypy", marks=pytest.mark.long), (pyright, "basedpyright")]
+)
 def test_as_users_write_it(checker: Callable[[Path], list[str]], module: str, tmp_path: Path) -> None:
     pytest.importorskip(module)
     (tmp_path / "good.py").write_text(GOOD)

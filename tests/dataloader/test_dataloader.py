@@ -144,6 +144,7 @@ def test_arguments_and_attributes_are_pytorchs() -> None:
         loader.batch_size = 5
 
 
+@pytest.mark.slow
 def test_draws_are_the_batchs_own() -> None:
     with pytest.warns(UserWarning, match="Draws draws random numbers"):
         first = epochs(DataLoader(Draws(), batch_size=8, shuffle=True))

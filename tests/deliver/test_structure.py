@@ -215,6 +215,7 @@ def test_accelerate_moves(tensors: Any) -> None:
     assert operations.slice_tensors(tensors, slice(0, 1))["label"].shape == (1,)
 
 
+@pytest.mark.slow
 def test_jax_takes_a_batch_for_a_tree(batch: Any) -> None:
     jax = pytest.importorskip("jax")
     batch = next(iter(ps.Loader(PLAN)))

@@ -50,6 +50,7 @@ def test_padding_and_borders_do_not_count(gpt: Any) -> None:
     torch.testing.assert_close(loss, torch.stack(mine).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_training", [True, False])
 def test_a_document_does_not_see_its_neighbour(gpt: Any, is_training: bool) -> None:
     model = gpt.GPT().train(is_training)

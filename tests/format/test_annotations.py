@@ -256,6 +256,7 @@ def test_options_that_do_not_fit(folder: Path) -> None:
         ps.read(folder / "images", annotations=folder / "none.json")
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_bytes_and_values_are_read_or_refused(folder: Path, data: st.DataObject) -> None:
@@ -363,6 +364,7 @@ def test_voc_that_does_not_fit_the_images(voc: Path) -> None:
         read_voc(voc)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.integers(0, 700), cut=st.integers(0, 9), more=st.binary(max_size=4))
 def test_any_bytes_are_voc_or_refused(voc: Path, at: int, cut: int, more: bytes) -> None:

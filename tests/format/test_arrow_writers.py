@@ -67,6 +67,7 @@ FILES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_each_column_is_read_right_or_refused(name: str) -> None:
     path = FOLDER / name

@@ -217,6 +217,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ps.read(str(root), format="jpegs")
 
 
+@pytest.mark.slow
 def test_lists_of_urls_and_of_objects_keep_the_labels(tmp_path: Path, photos: Path) -> None:
     """A web server lists nothing; files at the top of a bucket have no folder."""
     paths = sorted(str(path.relative_to(photos)) for path in photos.rglob("*.jpg"))[::3]

@@ -219,6 +219,7 @@ def most_addresses() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmPeak"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the most addresses are told on Linux")
 @alone
 def test_an_item_takes_addresses_by_its_size_and_not_by_the_limit() -> None:

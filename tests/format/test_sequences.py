@@ -100,6 +100,7 @@ def test_steps_that_do_not_fit_are_told(tmp_path: Path) -> None:
     assert parse(source)["x"].to_pylist() == [[[1, 2]] * 3, [], []]
 
 
+@pytest.mark.slow
 def test_garbage_in_records_with_sound_checksums_never_crashes(tmp_path: Path) -> None:
     rng = random.Random(8)
     good = sequence(example(id=integers(1)), x=[floats(1, 2)] * 3, y=[texts(b"a", b"b"), texts()], z=[integers(300)])

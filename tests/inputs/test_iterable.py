@@ -371,6 +371,7 @@ def test_shuffled_streams_that_fail_give_each_row_before_it_once() -> None:
     assert max(seen) < 130
 
 
+@pytest.mark.slow
 def test_spools_whose_bytes_were_changed_are_an_error_and_drawn_anew() -> None:
     """Numbers have no form that damage could break: only a checksum sees it."""
     dataset = ps.from_iterable(rows)

@@ -227,6 +227,7 @@ def test_what_lies_over_pictures_is_no_picture_itself() -> None:
     assert "<img" not in RowsTable([row], overlays)._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_page_has_an_end() -> None:
     noise = np.random.default_rng(0).integers(0, 256, (320, 320, 3), np.uint8)
     page = RowsTable([{"image": noise}] * 100)._repr_html_()

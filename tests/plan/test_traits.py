@@ -84,6 +84,7 @@ def test_only_the_order_works_on_what_changes_no_column_and_runs_no_stage(kind: 
     assert {"input", "inputs"} & {field.name for field in fields(kind)} or kind in (nodes.Read, nodes.LaneOutput)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_nobody_else_lists_kinds_of_verbs() -> None:
     """A tuple, list or set of three kinds or more is a trait that is missing; tables say what becomes of each, and these are dicts."""
     names = {kind.__name__ for kind in KINDS}

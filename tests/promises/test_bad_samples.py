@@ -233,6 +233,7 @@ def test_a_function_of_whole_batches_gets_whole_batches(tmp_path: Path) -> None:
     assert {*sizes} == {SIZE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_error", ["skip", "substitute"])
 def test_below_other_lane_stages(on_error: str, tmp_path: Path) -> None:
     def plan(folder: Path, bad: bool) -> ps.Dataset:
@@ -260,6 +261,7 @@ def test_in_buckets_substitutes_are_of_the_same_bucket(tmp_path: Path) -> None:
         ps.Loader(plan, on_error="skip")
 
 
+@pytest.mark.slow
 def test_nearly_all_rows_are_bad(tmp_path: Path) -> None:
     data = jsonl(tmp_path, True, rows=200, bad=frozenset(range(1, 200)) - {*range(0, 200, 5)}).shuffle(seed=1)
     good = {100 + row for row in range(0, 200, 5)}
@@ -268,6 +270,7 @@ def test_nearly_all_rows_are_bad(tmp_path: Path) -> None:
         assert {row for batch in found for row in ids_of(batch)} == good if on_error == "skip" else good
 
 
+@pytest.mark.slow
 def test_without_a_good_row(tmp_path: Path) -> None:
     data = jsonl(tmp_path, False).shuffle(seed=1).map_rows(_never).batch(SIZE)
     for on_error, message in (
@@ -313,6 +316,7 @@ def test_items_of_an_object(tmp_path: Path) -> None:
 # What is no bad sample
 
 
+@pytest.mark.slow
 def test_other_exceptions_are_bugs(tmp_path: Path) -> None:
     def wrong(row: dict[str, Any]) -> dict[str, Any]:
         return {"x": row["y"]}
@@ -340,6 +344,7 @@ def test_by_default_the_first_bad_sample_is_an_error(tmp_path: Path) -> None:
 # Ceiling, figures, quarantine
 
 
+@pytest.mark.slow
 def test_too_many(tmp_path: Path) -> None:
     plan = jsonl(tmp_path, True).batch(SIZE)
     for on_error in ("skip", "substitute"):
@@ -355,6 +360,7 @@ def test_before_there_are_too_many_all_steps_come(tmp_path: Path) -> None:
         assert loader.step == 99 // SIZE
 
 
+@pytest.mark.slow
 def test_too_large_a_part(tmp_path: Path) -> None:
     plan = jsonl(tmp_path, True, rows=2000, bad=frozenset(range(100, 2000, 40))).batch(SIZE)
     for on_error in ("skip", "substitute"):

@@ -89,6 +89,7 @@ def _steps(plan: ps.Dataset, rank: int, ranks: int, cpus: int) -> int:
     return steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
 def test_every_step_before_the_bad_row_comes(name: str) -> None:
     """Exactly those that do without the row that fails are delivered, each time."""
@@ -96,6 +97,7 @@ def test_every_step_before_the_bad_row_comes(name: str) -> None:
     assert [steps_before_error(make(), cpus=cpus) for cpus in (1, 4)] == [steps] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.long), 5])
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in PLANS]
@@ -106,6 +108,7 @@ def test_as_many_steps_on_any_ranks(name: str, ranks: int) -> None:
     assert steps_before_error(make(), lanes=10, ranks=ranks) == steps_before_error(make(), lanes=10)
 
 
+@pytest.mark.slow
 def test_an_error_that_no_single_row_has_is_not_lost() -> None:
     """A predicate that works on single rows only, as `and` between arrays does, fails at the first step."""
     plan = numbers().filter(lambda batch: [True] * len(batch["x"]) if len(batch["x"]) == 1 else [True])

@@ -143,6 +143,7 @@ SHORT: dict[str, Callable[[], ps.Dataset]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
 def test_short_lanes_are_the_same_on_any_ranks_and_after_any_restart(name: str) -> None:
     plan = SHORT[name]().batch(12, steps=9)

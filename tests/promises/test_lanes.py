@@ -98,6 +98,7 @@ def test_any_number_of_ranks_and_any_restart(plan: ps.Dataset) -> None:
         assert len(found) >= len(whole) - steps
 
 
+@pytest.mark.slow
 def test_a_restart_in_short() -> None:
     plan = PLANS["one after another"]().batch(SIZE, steps=STEPS)
     whole, _ = run(plan, epochs=1)
@@ -326,6 +327,7 @@ def test_flat_map_returns_columns(wrong: str) -> None:
         run(numbers(100).shuffle(seed=0).flat_map(function, rows=1).batch(24, steps=9))
 
 
+@pytest.mark.slow
 def test_an_error_of_a_function_reaches_the_consumer_and_comes_again_after_a_restart() -> None:
     def fails(batch: Rows) -> Any:
         if (batch["x"] == 77).any():

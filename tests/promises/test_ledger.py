@@ -429,6 +429,7 @@ def test_states_are_the_same_with_a_ledger(tmp_path: Path) -> None:
     assert [*walk()] == [*walk(ledger=tmp_path)]
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_without_close_leaves_all_of_it(tmp_path: Path) -> None:
     code = f"""if True:
         import numpy as np, penstock as ps
@@ -443,6 +444,7 @@ def test_a_process_that_ends_without_close_leaves_all_of_it(tmp_path: Path) -> N
     assert report.epochs[0].complete_steps == 7
 
 
+@pytest.mark.slow
 def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     code = f"""if True:
         import os, numpy as np, penstock as ps

@@ -169,6 +169,7 @@ def test_padding_is_said(name: str) -> None:
     assert real == steps_by_hand(lanes_by_hand(name, 0), "")
 
 
+@pytest.mark.slow
 def test_any_state_resumes_on_one_rank(name: str) -> None:
     plan = plan_of(name)
     (first, second), _ = passes(plan, epochs=2)
@@ -260,6 +261,7 @@ def texts_of(rows: int) -> list[range]:
     return [range(length) for length in np.random.default_rng(0).integers(0, 40, rows).tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("last", LASTS)
 def test_packing_of_known_lengths_counts_itself(how: dict[str, Any], last: str) -> None:
@@ -448,6 +450,7 @@ def test_other_rows_than_were_counted_are_an_error_with_both_numbers(
     assert plan.count_rows(again=True) == [rows // modulus]
 
 
+@pytest.mark.slow
 def test_counting_that_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     outside(monkeypatch, 2, most=150_000)
     plan = numbers(200_000).shuffle(seed=0).filter(chosen).batch(1_000, lanes=4)

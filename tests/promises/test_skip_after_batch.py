@@ -106,6 +106,7 @@ def test_steps_and_rows_are_those_of_the_plan(name: str) -> None:
                 promises.assert_same(here, wanted, f"{ranks} ranks")
 
 
+@pytest.mark.slow
 def test_a_function_after_the_batch_has_the_step_and_one_before_has_none() -> None:
     def drawn(batch: dict[str, Any], rng: ps.RowGenerator) -> dict[str, Any]:
         return {**batch, "drawn": np.full(len(batch["id"]), rng.step.random())}

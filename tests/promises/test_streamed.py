@@ -133,6 +133,7 @@ def test_filtered_lanes_are_at_different_places_and_the_stream_is_read_once() ->
     assert len({*found}) == len(found)
 
 
+@pytest.mark.slow
 def test_what_other_ranks_read_is_not_held() -> None:
     """Also where no lane stands at the same row as another."""
     with ps.Loader(stream(window=60).filter(some).batch(SIZE, steps=1000), rank=1, world_size=4) as loader:

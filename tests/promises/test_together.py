@@ -97,6 +97,7 @@ def test_on_any_ranks_and_after_resuming(name: str, files: Path) -> None:
     promises.any_step_can_be_made(plan)
 
 
+@pytest.mark.slow
 def test_in_another_process(files: Path) -> None:
     plan = PLANS["plain"](pairs(files))
     for here, there in zip(batches(plan), batches(plan, isolation="process"), strict=True):

@@ -95,6 +95,7 @@ def test_only_full_steps() -> None:
     assert np.concatenate(gathered(loaders(of(245).batch(30, drop_last=True), 3))).tolist() == [*range(240)]
 
 
+@pytest.mark.slow
 def test_in_a_process_and_with_substitutes() -> None:
     """Rows that fill up a step are made like any others."""
 

@@ -81,6 +81,7 @@ def test_what_a_function_makes_larger_than_the_budget_is_said() -> None:
     assert len(caught) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what a process holds stands in Linux's /proc only")
 def test_a_stalled_consumer_and_rows_of_all_sizes(tmp_path: Path) -> None:
     write(tmp_path / "rows.jsonl", sizes_up_to(5_000_000) * 10)

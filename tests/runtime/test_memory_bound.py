@@ -39,6 +39,7 @@ def keeps_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: bench.Cel
         assert found.is_kept, (one, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("format", "kind", "order", "budget"), SHORT)
 def test_what_once_held_a_multiple_keeps_to_its_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, kind: str, order: str, budget: int

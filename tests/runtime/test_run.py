@@ -703,6 +703,7 @@ class Failing:
         return {"id": number}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolation", [None, "process"])
 @pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt, SystemExit])
 def test_any_exception_of_an_item_comes_after_all_batches_before_it(kind: type[BaseException], isolation: Any) -> None:

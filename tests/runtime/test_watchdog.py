@@ -88,6 +88,7 @@ def test_a_stall_is_told_once_with_all_that_stages_do(told: Told) -> None:
     loader.close()
 
 
+@pytest.mark.slow
 def test_what_runs_below_a_lane_stage_is_named_with_it(told: Told) -> None:
     stuck = Stuck(told, 30)
     plan = numbers().map(stuck).filter(lambda batch: batch["id"] >= 0).batch(4, steps=10)
@@ -97,6 +98,7 @@ def test_what_runs_below_a_lane_stage_is_named_with_it(told: Told) -> None:
     assert ": works, piece " in told.texts[0]
 
 
+@pytest.mark.slow
 def test_nothing_is_told_while_the_consumer_is_slow(told: Told) -> None:
     with ps.Loader(numbers().batch(4), watchdog=0.5, prefetch=4) as loader:
         for number, _ in enumerate(loader):
@@ -134,6 +136,7 @@ def test_any_finished_item_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [look(61, 6), look(64, 7), look(67, 7), look(68, 7), look(99, 7)] == [False, False, False, True, False]
 
 
+@pytest.mark.slow
 def test_a_report_that_fails_ends_no_training(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LoaderNow, "report", lambda *_: 1 // 0)
     with ps.Loader(numbers(8).batch(4).map(Stuck(told, 4)), watchdog=PATIENCE_S) as loader:

@@ -457,6 +457,7 @@ def test_concat_of_some_with_nulls_and_some_without(tmp_path: Path) -> None:
     assert zipped["y"].tolist() == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolation", [None, "process"])
 def test_processes(isolation: Any, tmp_path: Path) -> None:
     data = parquet(tmp_path, nulls="arrow").map(lambda batch: {"n": batch["age"].is_null().to_numpy(zero_copy_only=False)}, workers="process")  # fmt: skip

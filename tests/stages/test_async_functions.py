@@ -206,6 +206,7 @@ def test_a_client_of_the_loop_lasts_from_pass_to_pass() -> None:
     assert len(loops) == 1
 
 
+@pytest.mark.slow
 def test_a_loader_within_one_that_would_wait_for_itself_is_an_error() -> None:
     async def reads(batch: dict[str, Any]) -> dict[str, Any]:
         with ps.Loader(data().map(doubled).batch(10)) as inner:

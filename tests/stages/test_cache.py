@@ -383,6 +383,7 @@ def kept_file(folder: Path) -> Path:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "share"), crossed(["zeros", "cut", "gone", "flipped", "longer"], [0.001, 0.02, 0.5, 0.98])
 )
@@ -414,6 +415,7 @@ def test_damaged_files_give_no_wrong_row(share: float, damage: str, tmp_path: Pa
         assert any("made anew" in text for text in texts), texts
 
 
+@pytest.mark.slow
 def test_a_header_of_any_bytes_is_no_cache(tmp_path: Path) -> None:
     assert digest(dataset(str(tmp_path))) == digest(plain())
     (path,) = tmp_path.glob(f"*{SUFFIX}")
@@ -437,6 +439,7 @@ def test_files_of_an_earlier_version_are_removed(tmp_path: Path) -> None:
     assert kept_file(tmp_path) == path
 
 
+@pytest.mark.slow
 def test_files_that_are_cut_while_they_are_read(tmp_path: Path) -> None:
     wanted = digest(plain(), 3)
     with warnings.catch_warnings(record=True) as said:

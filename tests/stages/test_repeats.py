@@ -174,6 +174,7 @@ def by_id(batches: list[Any]) -> dict[int, Any]:
     return {number: image for batch in batches for number, image in zip(batch["x"], batch["image"], strict=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [

@@ -79,6 +79,7 @@ def on_ranks(dataset: ps.Dataset, ranks: int, **options: Any) -> list[list[str]]
     return joined(parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", plans())
 def test_global_batches_are_the_same_on_any_number_of_ranks(name: str) -> None:
     dataset = plans()[name]()
@@ -112,12 +113,14 @@ def test_any_step_can_be_made_again_and_gone_on_from(name: str) -> None:
         assert joined(parts) == epochs[0][2:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["process", "auto"])
 @pytest.mark.parametrize("name", ["map of the step", "filter", "flat_map"])
 def test_processes_draw_the_same(name: str, workers: str) -> None:
     assert passed(plans(workers)[name](), cpus=2) == passed(plans()[name]())
 
 
+@pytest.mark.slow
 def test_a_loader_in_a_process_draws_the_same() -> None:
     dataset = plans()["map of the step"]()
     assert on_ranks(dataset, 2, isolation="process") == passed(dataset)

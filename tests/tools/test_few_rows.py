@@ -180,6 +180,7 @@ def test_of_no_rows_there_is_none() -> None:
         nothing.head()
 
 
+@pytest.mark.slow
 def test_nothing_runs_afterwards() -> None:
     before = {*threading.enumerate()}
     for plan in (data().shuffle(seed=0), data().filter(even), data().map(plus_one, workers="process")):

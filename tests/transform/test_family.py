@@ -106,6 +106,7 @@ def test_it_resumes_and_any_step_can_be_made(plan: Callable[[], ps.Dataset]) -> 
             promises.assert_same(promises.keep(batch), wanted[step], f"step {step}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plan", [PLANS["all"], PLANS["one of a step"], PLANS["text packed"]], ids=["all", "one of a step", "text packed"]
 )
@@ -118,6 +119,7 @@ def upper(batch: dict[str, Any]) -> dict[str, Any]:
     return {**batch, "label": np.asarray(batch["label"]) + 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["thread", "process"])
 def test_they_go_with_functions(workers: Any) -> None:
     """Behind a function nothing is known of columns before the first batch."""

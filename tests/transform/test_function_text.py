@@ -38,6 +38,7 @@ def test_a_tokenizer() -> None:
     assert {batch.type for batch in batches} == {pa.large_list(pa.int64())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["map", "map_rows"])
 def test_a_tokenizer_of_transformers(verb: str) -> None:
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -73,6 +74,7 @@ def test_what_kinds_of_text_become() -> None:
     assert batch["t"].to_pylist() == ["a", None, "b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["thread", "process"])
 def test_verbs(workers: Any) -> None:
     """map, filter and flat_map take it, in processes as well; filter(ahead=True) too."""

@@ -70,6 +70,7 @@ def wanted() -> dict[str, list[Any]]:
     return taken(ps.Loader(detection().shuffle(seed=3).batch(6), cpus=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"cpus": 4}, {"isolation": "process"}])
 def test_threads_and_processes_change_nothing(wanted: dict[str, list[Any]], how: dict[str, Any]) -> None:
     assert are_same(wanted, taken(ps.Loader(detection().shuffle(seed=3).batch(6), **how)))
@@ -171,6 +172,7 @@ def test_draws_are_told_with_boxes_beside_the_image() -> None:
     assert [np.isnan(overlap) for overlap in crop["overlap"]] == [count == 0 for count in boxes]
 
 
+@pytest.mark.slow
 def test_bad_rows_are_left_out_whole() -> None:
     """A bad image, box, mask, point and label: others take their places with on_error="substitute", and all good rows are what they were."""
     image, mask = table()["image"].to_pylist(), table()["mask"].to_pylist()

@@ -82,6 +82,7 @@ def test_what_boxes_lose_their_labels_lose() -> None:
 
 
 class TestIoUCrop:
+    @pytest.mark.slow
     def test_it_is_drawn_as_torchvision_draws_it(self) -> None:
         """Overlap, sides and place of the part, by KS tests over many draws of both: 4,000 in a long run, since torchvision takes some milliseconds for each."""
         rows, boxes = tries(4_000, at_least=600), np.float32([[5, 6, 20, 30], [30, 2, 50, 39]])

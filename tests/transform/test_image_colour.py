@@ -205,6 +205,7 @@ def digits(place: Any) -> int:
 class TestDraws:
     """10,000 draws each, of fixed seeds."""
 
+    @pytest.mark.slow
     def test_color_jitter(self) -> None:
         ours = drawn(image.ColorJitter(0.4, (0.5, 2), 1.5, 0.1))
         expected = theirs_drawn(v2.ColorJitter(0.4, (0.5, 2), 1.5, 0.1))
@@ -213,6 +214,7 @@ class TestDraws:
         assert len(set(ours["order"])) == 24
         assert_alike(ours["order"], [digits(one["fn_idx"]) for one in expected])
 
+    @pytest.mark.slow
     def test_photometric_distort(self) -> None:
         ours, expected = drawn(image.RandomPhotometricDistort(p=0.3)), theirs_drawn(v2.RandomPhotometricDistort(p=0.3))
         for name in ("brightness_factor", "contrast_factor", "saturation_factor", "hue_factor"):

@@ -141,6 +141,7 @@ class TestWarps:
         assert width < 9 or not np.array_equal(got[0], got[1])
 
 
+@pytest.mark.slow
 def test_elastic_displacements_are_distributed_as_torchvisions() -> None:
     """Of a ramp along x, the change is the displacement along x."""
     stats = pytest.importorskip("scipy.stats")
@@ -299,6 +300,7 @@ DRAWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWS)
 def test_draws_are_distributed_as_torchvisions(name: str) -> None:
     ours, reference, parameters = DRAWS[name]

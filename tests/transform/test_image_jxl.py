@@ -194,6 +194,7 @@ def test_the_codestream_may_lie_in_parts() -> None:
     assert np.array_equal(kernels.decode_image(data[: first - 8] + b"".join(parts())), by_libjxl("lossless-rgb.jxl"))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     seed=st.sampled_from(

@@ -435,6 +435,7 @@ class TestLoss:
         message = str(warned[0].message)
         assert "b.png" in message and say in message and 'mode="RGB"' in message  # noqa: PT018
 
+    @pytest.mark.slow
     def test_comes_from_another_process_too(self, tmp_path: Path) -> None:
         with pytest.warns(UserWarning, match=r'a\.png.*mode="P"'):
             loaded(folder(tmp_path, a=mask()), Decode(), isolation="process")

@@ -36,6 +36,7 @@ def pixels() -> Any:
     return np.random.default_rng(0).integers(0, 255, (ROWS, SIDE, SIDE, 3), dtype=np.uint8)
 
 
+@pytest.mark.slow
 def test_chances_are_what_they_say() -> None:
     applied = drawn(I.RandomApply([I.RandomHorizontalFlip(p=0.5)], p=0.2))
     assert applied[0]["applied"].mean() == pytest.approx(0.2, abs=0.01)
@@ -85,6 +86,7 @@ def orders_of(op: I.ImageOp) -> Any:
     return np.array([value for _, name, _, value in every if name == "next"], int).reshape(ROWS, -1)
 
 
+@pytest.mark.slow
 def test_an_op_more_changes_no_others_numbers() -> None:
     flip = I.RandomHorizontalFlip()
     few = drawn(I.RandomApply([flip], p=1), I.RandomVerticalFlip())

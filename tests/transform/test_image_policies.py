@@ -134,6 +134,7 @@ def test_pixels_are_those_of_torchvisions_steps(name: str, interpolation: Any, f
         assert np.mean(off) <= 0.1, shape
 
 
+@pytest.mark.slow
 def test_magnitudes_are_torchvisions_to_the_bit() -> None:
     """Of every bin, and of images of many sides."""
     for bins in (2, 7, 10, 31, 100):
@@ -173,6 +174,7 @@ def test_steps_bins_and_signs_are_equally_likely() -> None:
     assert_uniform(shears > 0, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["imagenet", "cifar10", "svhn"])
 def test_pairs_and_their_probabilities_are_torchvisions(name: Any) -> None:
     found, reference = drawn(I.AutoAugment(name), rows=20_000), v2.AutoAugment(v2.AutoAugmentPolicy(name))
@@ -210,6 +212,7 @@ class TestAugMix:
                 off.append((apart(got, numbers(mix.to(torch.uint8))) > 1).mean() > 0.001)
             assert np.mean(off) <= 0.15, shape
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("alpha", [0.2, 1.0, 5.0])
     def test_weights_are_distributed_as_torchvisions(self, alpha: float) -> None:
         found = drawn(I.AugMix(alpha=alpha), (9, 9, 3))
@@ -222,6 +225,7 @@ class TestAugMix:
         every = found["weight"] + found["weight_1"] + found["weight_2"] + found["weight_3"]
         np.testing.assert_allclose(every, 1, atol=1e-6)
 
+    @pytest.mark.slow
     def test_steps_and_depths_are_torchvisions(self) -> None:
         for all_ops, kinds in ((True, v2.AugMix._AUGMENTATION_SPACE), (False, v2.AugMix._PARTIAL_AUGMENTATION_SPACE)):
             found = drawn(I.AugMix(all_ops=all_ops))
@@ -259,6 +263,7 @@ class TestTimm:
         assert abs(np.isfinite(drawn(I.timm("rand-p0.8-n1"))["op_1"]).mean() - 0.8) < 0.02
         assert np.isfinite(drawn(I.timm("rand-n3-p1"))["op_3"]).all()
 
+    @pytest.mark.slow
     def test_levels_vary_by_a_normal_or_uniform_distribution(self) -> None:
         random = np.random.default_rng(0)
         for config, levels in (

@@ -147,12 +147,14 @@ def test_what_is_damaged_or_not_held_is_said(data: bytes, message: str) -> None:
         kernels.decode_image(data)
 
 
+@pytest.mark.slow
 def test_bombs_are_refused_before_memory_is_taken() -> None:
     bomb = by_tifffile(np.zeros((12_000, 12_000), np.uint8), compression="zlib")
     with pytest.raises(REFUSED, match="above the limit"):
         kernels.decode_image(bomb, limits=(1 << 28, 1 << 20, 1_100))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     seed=st.sampled_from(
