@@ -88,7 +88,7 @@ def lists(packed: Packed) -> dict[str, list[Any]]:
 
 
 @given(lengths=lengths_of_rows, cuts=st.lists(st.integers(0, 40), max_size=3), over_long=over_longs)
-@settings(max_examples=tries(2_000, at_least=40), deadline=None)
+@settings(max_examples=tries(2_000, at_least=20), deadline=None)
 def test_best_fit_is_what_it_says(lengths: list[int], cuts: list[int], over_long: Any) -> None:
     edges = [0, *sorted(min(cut, len(lengths)) for cut in cuts), len(lengths)]
     groups = [range(first, end) for first, end in itertools.pairwise(edges)]
@@ -105,7 +105,7 @@ def test_best_fit_is_what_it_says(lengths: list[int], cuts: list[int], over_long
 
 @pytest.mark.slow
 @given(lengths=lengths_of_rows, data=st.data(), over_long=over_longs)
-@settings(max_examples=tries(2_000 if TRIES >= 1_000 else 1_000, at_least=40), deadline=None)
+@settings(max_examples=tries(2_000 if TRIES >= 1_000 else 1_000, at_least=20), deadline=None)
 def test_concat_over_any_cuts_gives_the_same_sequences(lengths: list[int], data: st.DataObject, over_long: Any) -> None:
     """Rows come in any pieces, of two groups side by side; what an engine must remember is (row, skip)."""
     column, asked = rows_of(lengths), packing(strategy="concat", over_long=over_long, padding_value=-1)

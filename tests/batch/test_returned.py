@@ -178,7 +178,7 @@ NULLS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(name, marks=pytest.mark.slow) if name == "processes" else name for name in NULLS]
+    "case", [pytest.param(name, marks=pytest.mark.long) if name == "processes" else name for name in NULLS]
 )
 def test_a_null_among_numbers_decides_no_form(case: str) -> None:
     """Arrow numbers become arrays; a null is an error with function and column, before rows of several calls meet."""

@@ -64,6 +64,7 @@ def check_accelerate(found: dict[str, Any], ranks: int) -> None:
     assert found["as it was"] == [rows for rows, _ in found["training"]]
 
 
+@pytest.mark.long
 def test_lightning(tmp_path: Path) -> None:
     """Nothing is padded: its metrics and predictions are exact with unequal parts, and the writer knows the rows."""
     pytest.importorskip("pytorch_lightning", reason="Lightning is not installed")

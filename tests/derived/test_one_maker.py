@@ -45,7 +45,7 @@ def write(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["a.h5", "a.tfrecord"])
+@pytest.mark.parametrize("name", ["a.h5", pytest.param("a.tfrecord", marks=pytest.mark.long)])
 def test_ranks_that_start_together_read_a_file_whole_once(tmp_path: Path, name: str) -> None:
     (tmp_path / "data").mkdir()
     write(tmp_path / "data" / name)

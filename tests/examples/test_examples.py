@@ -26,7 +26,7 @@ RUNS = {
 }
 
 #: Those that `make test` runs; `make test-long` runs all.
-SOME = ("resnet_photographs.py", "tabular.py", "detection.py")
+SOME = ("resnet_photographs.py", "detection.py")
 
 pytestmark = [pytest.mark.slow, pytest.mark.trainers]
 

@@ -335,7 +335,7 @@ def test_counted_plans_resume_on_any_ranks(name: str) -> None:
     (first, second), _ = passes(plan, epochs=2)
     whole = [*first, *second]
     worlds = [(1, 4), (4, 3), (12, 1), (3, 8), (2, 24)]
-    for steps in range(1, len(whole), 1 + len(whole) // tries(30)):
+    for steps in range(1, len(whole), 1 + len(whole) // tries(30, at_least=3)):
         before, after = worlds[steps % len(worlds)]
         begun, state = passes(plan, before, steps=steps, epochs=2)
         found, _ = passes(plan, after, state=state, epochs=2 if steps < len(first) else 1)

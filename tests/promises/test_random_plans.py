@@ -26,8 +26,8 @@ from support.tries import TRIES, tries
 STEPS = 12
 #: Tests that share the cases, each with a time limit.
 PARTS = 40 if TRIES >= 1_000 else 8
-#: 50 cases in `make test`, 10,000 at full size.
-CASES = tries(10_000) if TRIES >= 1_000 else tries(2_000)
+#: 30 cases in `make test`, 10,000 at full size.
+CASES = tries(10_000) if TRIES >= 1_000 else tries(1_200)
 
 Batches = list[dict[str, Any]]
 
