@@ -1,8 +1,9 @@
-"""Ray Data with Penstock. Ray runs in scripts of their own, each in its own session: it may not outlive a test, nor take one with it."""
+"""Ray Data and Ray Train with Penstock. Ray runs in scripts of their own, each in its own session: it may not outlive a test, nor take one with it."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,16 @@ def test_rays_datasets_are_inputs_and_ours_are_its(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_rays_datasets_in_all_cases(tmp_path: Path) -> None:
     data_cases(tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(330)
+def test_an_elastic_training_goes_on_with_fewer_and_with_more_workers(tmp_path: Path) -> None:
+    """On two workers, on the one whose node is left, and on two when another node comes; every row once an epoch."""
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    said = run_alone("-m", "support.ray_train_case", tmp_path, timeout_s=300)
+    found = json.loads(said.partition("\nfound ")[2].partition("\n")[0])
+    assert found["wrong"] == []
+    assert found["epochs"] == [[0, 4_800], [1, 4_800]]
+    assert found["world_sizes"] == [2, 1, 2]
+    assert found["steps_again"] <= 2 * 20 + 20  # there is a checkpoint every 20 steps

@@ -20,6 +20,7 @@ import ray
 import penstock as ps
 import penstock.ray
 from penstock.ray import leases, pool
+from penstock.ray.messages import versions
 from support.ray_loaders import (
     STORE,
     actors_of,
@@ -69,11 +70,12 @@ def test_functions_that_cannot_be_sent() -> None:
         penstock.ray.Loader(data)
 
 
-def test_another_penstock_on_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "versions", lambda: (("Penstock", "0.0.1"), ("Python", "3.11")))
+@pytest.mark.parametrize("name", ["Penstock", "Python"])
+def test_another_version_on_a_node(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(pool, "versions", lambda: tuple({**dict(versions()), name: "0.0.1"}.items()))
     with (
         penstock.ray.Loader(numbers(64, 4), workers=1) as loader,
-        pytest.raises(ps.ProcessError, match=rf"{NODE}: its Penstock is .*trainer's 0\.0\.1"),
+        pytest.raises(ps.ProcessError, match=rf"{NODE}: its {name} is .*trainer's 0\.0\.1; install the same"),
     ):
         next(iter(loader))
 
@@ -217,6 +219,43 @@ def test_where_no_actor_gives_an_item_it_is_made_here(monkeypatch: pytest.Monkey
         with pytest.warns(match=r"step 3 did not come from \S+ [0-9a-f]+ within 2 s"):
             rows = [row for batch in loader for row in batch["x"].tolist()]
         assert rows == [*range(64)]
+
+
+def test_a_step_that_ends_its_process_is_named_and_not_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "_MOST_ENDED", 3)
+    trainer = os.getpid()
+
+    def ends(batch: Any) -> Any:
+        if 13 in batch["x"] and os.getpid() != trainer:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return batch
+
+    data = ps.from_arrays({"x": np.arange(64)}).map(ends).batch(4)
+    with (
+        penstock.ray.Loader(data, workers=1, compare_every=None) as loader,
+        pytest.raises(ps.ProcessError, match=r"epoch 0, step \d: 3 actors of Ray ended while they made it.*ends its process"),
+    ):
+        [*loader]
+
+
+def test_a_file_that_changes_in_the_midst_of_an_epoch(tmp_path: Path) -> None:
+    """What was opened is not what is there: the error that a loader of this process has, and nothing of the new rows."""
+    file = tmp_path / "rows.parquet"
+    rows = np.arange(20_000)
+    pq.write_table(pa.table({"x": rows}), file, row_group_size=100)
+    data, seen = ps.read(file).batch(20), list[int]()
+    with penstock.ray.Loader(data, workers=2) as loader:
+
+        def changes() -> None:
+            for number, batch in enumerate(loader):
+                seen.extend(batch["x"].tolist())
+                if number == 2:
+                    pq.write_table(pa.table({"x": rows + 1_000_000}), file, row_group_size=100)
+
+        with pytest.raises(ps.PenstockError, match="rows.parquet") as caught:
+            changes()
+    assert seen == [*range(len(seen))]
+    assert "changed" in str(caught.value)
 
 
 def test_more_actors_than_the_cluster_has_room_for() -> None:

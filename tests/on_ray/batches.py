@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import ray
 
 import penstock as ps
 import penstock.ray
 from penstock.observe.ledger.verify import verify
+from penstock.order.steps.cursor import Work
 from penstock.ray import leases, wanting
 from support.ray_loaders import (
     ROWS,
@@ -22,6 +27,7 @@ from support.ray_loaders import (
     images,
     kill,
     named_actors,
+    numbers,
     process_of,
     source_of,
     wait_until,
@@ -178,3 +184,59 @@ def test_bad_samples_are_told_and_written_down_as_here(tmp_path: Path) -> None:
             found[name] = rows, loader.stats()["errors"]["samples"], sorted(place.read_text().splitlines())
     assert found["here"] == found["there"] == found["beside"]
     assert found["here"][1] == 2
+
+
+def waits_for(file: Path, trainer: int) -> Any:
+    """A plan that waits in an actor at row 24, until a file is there."""
+
+    def function(batch: Any) -> Any:
+        if 24 in batch["x"] and os.getpid() != trainer:
+            file.with_suffix(".begun").touch()
+            until = time.monotonic() + 60.0
+            while not file.exists() and time.monotonic() < until:
+                time.sleep(0.02)
+        return batch
+
+    return ps.from_arrays({"x": np.arange(64)}).map(function).batch(8)
+
+
+def test_a_loop_that_waits_for_an_actor_is_woken_to_save_and_loses_no_batch(tmp_path: Path) -> None:
+    file, saved = tmp_path / "goes-on", list[Any]()
+    begun = file.with_suffix(".begun")
+
+    def save(state: Any) -> None:
+        saved.append((state["step"], file.exists()))
+        file.touch()
+
+    with penstock.ray.Loader(waits_for(file, os.getpid()), workers=1, compare_every=None) as loader:
+        preemption = loader.on_preempt(save, signals=())
+        threading.Thread(target=lambda: wait_until(begun.exists) and preemption.request()).start()
+        assert np.concatenate([batch["x"] for batch in loader]).tolist() == [*range(64)]
+    [(step, goes_on)] = saved
+    assert step <= 3
+    assert not goes_on  # it was saved while the batch was awaited
+
+
+def test_calls_that_come_behind_the_last_one_make_nobody_a_user_again() -> None:
+    data = numbers(64, 4)
+    with penstock.ray.Loader(data, workers=1) as one, penstock.ray.Loader(data, workers=1) as other:
+        next(iter(one)), next(iter(other))
+        mine, [actor] = source_of(one)._pool.user, actors_of(one)
+        lease = source_of(one)._leases
+        ray.get(actor.handle.leave.remote(mine.name))
+        ray.get(actor.handle.make.remote(mine, lease._wanted, Work(0, 0, 1)))
+        assert ray.get(actor.handle.renew.remote(mine)).users == 1
+
+
+def test_a_fork_is_told_that_ray_knows_its_parent_only() -> None:
+    with penstock.ray.Loader(numbers(64, 4), workers=1) as loader:
+        batches = iter(loader)
+        next(batches)
+        if (child := os.fork()) == 0:
+            try:
+                next(batches)
+            except ps.ProcessError as error:
+                os._exit(3 if "before a fork" in str(error) else 4)
+            os._exit(5)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        assert len([*batches]) == 15

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import io
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache, cached_property
 from typing import Any
 
 from penstock.core.errors import PlanError
@@ -17,6 +19,32 @@ def dumps(thing: Any, travels: Callable[[Any], Any] | None = None) -> bytes:
 
     pickled: bytes = cloudpickle.dumps(thing, protocol=5, buffer_callback=travels)
     return pickled
+
+
+def dumps_as_new(thing: Any, travels: Callable[[Any], Any] | None = None) -> bytes:
+    """The same without what objects note of themselves when they are first asked (`cached_property`): equal things have equal bytes, whatever was asked of them."""
+    import cloudpickle
+
+    class AsNew(cloudpickle.Pickler):  # type: ignore[misc]  # of Any
+        def reducer_override(self, one: Any) -> Any:
+            reduced = super().reducer_override(one)
+            noted = _noted(type(one))
+            if reduced is not NotImplemented or noted.isdisjoint(getattr(one, "__dict__", ())):
+                return reduced
+            made, arguments, *state = one.__reduce_ex__(5)
+            if state and isinstance(state[0], dict):
+                state[0] = {name: value for name, value in state[0].items() if name not in noted}
+            return made, arguments, *state
+
+    written = io.BytesIO()
+    AsNew(written, protocol=5, buffer_callback=travels).dump(thing)
+    return written.getvalue()
+
+
+@cache
+def _noted(kind: type) -> frozenset[str]:
+    """What objects of a class may note of themselves, by name."""
+    return frozenset(name for base in kind.__mro__ for name, value in vars(base).items() if isinstance(value, cached_property))
 
 
 def pickled_function(function: Callable[..., Any], where: str) -> bytes:

@@ -30,6 +30,8 @@ from penstock.runtime.free_memory import allowed_memory, default_memory
 
 #: Seconds after which a loader that asked for nothing is forgotten although its process lives, and after which an actor ends that nobody has joined.
 LEASE_S, _UNUSED_S = 1800.0, 60.0
+#: How long steps wait for the plan, which another call opens.
+_OPENS_S = 600.0
 #: How often it is looked whether users live, and how long Ray is asked: a process that answers too late counts as alive.
 _LOOK_S, _OWNER_S = 1.0, 1.0
 #: Bytes of items that are kept for other loaders, and which part of the machine's memory they take at most.
@@ -48,6 +50,7 @@ class StepMaker:
         self._kept = KeptItems[MadeSteps](min(_KEPT_BYTES, allowed_memory() // _KEPT_SHARE))
         self._users: dict[str, tuple[User, float]] = {}  # and when each was seen last
         self._alive: dict[str, Any] = {}
+        self._left: set[str] = set()  # whose last calls may still come, since each has a thread
         self._made = 0
         self._is_open = threading.Event()
         self._lock, self._opening = threading.Lock(), threading.Lock()
@@ -62,6 +65,9 @@ class StepMaker:
 
         alive: holds a reference to an object that the loader's process owns: Ray says when that is gone.
         """
+        with self._lock:  # at once: opening may take longer than an actor waits for users
+            self._left.discard(user.name)
+            self._users[user.name], self._alive[user.name] = (user, time.monotonic()), alive[0]
         try:
             self._check(user, digest)
             with self._opening:
@@ -70,34 +76,40 @@ class StepMaker:
                     self._sent = None
                     self._is_open.set()
         except BaseException as error:
+            self._leaves(user.name)
             return raised(error)
-        with self._lock:
-            self._alive[user.name] = alive[0]
-        return self._told(user)
+        return self.renew(user)
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def renew(self, user: User) -> Told:
         """A loader goes on using it."""
-        return self._told(user)
-
-    def _told(self, user: User) -> Told:
+        self._note(user)
         with self._lock:
-            self._users[user.name] = user, time.monotonic()
-            asks = max(one.asks for one, _ in self._users.values())
+            asks = max((one.asks for one, _ in self._users.values()), default=1)
             users = len(self._users)
         return Told(_node(), os.getpid(), asks, users, self._made, self._kept.found)
+
+    def _note(self, user: User) -> None:
+        with self._lock:
+            if user.name not in self._left:
+                self._users[user.name] = user, time.monotonic()
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def leave(self, name: str) -> None:
         """A loader uses it no more; the last one ends it."""
-        self._forget(name)
+        self._leaves(name)
         if not self._users:
             _end()
+
+    def _leaves(self, name: str) -> None:
+        with self._lock:
+            self._left.add(name)
+            self._alive.pop(name, None)
+        self._forget(name)
 
     def _forget(self, name: str) -> None:
         with self._lock:
             self._users.pop(name, None)
-            self._alive.pop(name, None)
         self._kept.forget(name)
 
     def _end_unused(self) -> None:
@@ -108,7 +120,9 @@ class StepMaker:
             with self._lock:
                 users, alive = [*self._users.values()], dict(self._alive)
             for user, seen_at in users:
-                if now - seen_at > LEASE_S or not _is_alive(alive.get(user.name)):
+                if not _is_alive(alive.get(user.name)):
+                    self._leaves(user.name)
+                elif now - seen_at > LEASE_S:
                     self._forget(user.name)
             if not self._users and (users or now - self._begun_at > _UNUSED_S):
                 _end()
@@ -159,12 +173,11 @@ class StepMaker:
             return raised(error)
 
     def _item(self, user: User, wanted: Wanted, work: Work) -> Future[MadeSteps]:
-        if not self._is_open.wait(timeout=_UNUSED_S):
-            raise ProcessError(f"node {_node()}: nobody joined this actor within {_UNUSED_S:g} s")
+        if not self._is_open.wait(timeout=_OPENS_S):
+            raise ProcessError(f"node {_node()}: the plan was not opened there within {_OPENS_S:g} s")
         streams = self._streams
         assert streams is not None  # it is open
-        with self._lock:
-            self._users[user.name] = user, time.monotonic()
+        self._note(user)
         return self._kept.get(
             user.name, wanted, wanted.at(work), (wanted, work), lambda: self._begun(streams, wanted, work), _nbytes
         )

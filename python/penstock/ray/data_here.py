@@ -8,9 +8,9 @@ import stat
 import numpy as np
 
 from penstock.core.errors import ProcessError
-from penstock.core.files.shards import Shards
 from penstock.dataset import Dataset
 from penstock.plan.tree import leaves
+from penstock.source.manifest import Manifest
 
 #: Files of a source that are looked at; readers look at each that they open.
 _MOST = 64
@@ -26,13 +26,13 @@ def check_data(dataset: Dataset, node: str, *, is_same_machine: bool) -> None:
         if not len(manifest.shards) or not manifest.shards.is_local:
             continue
         for shard in np.unique(np.linspace(0, len(manifest.shards) - 1, _MOST).astype(int)).tolist():
-            _check_file(manifest.shards, shard, f"node {node}: ", f"the dataset has the digest {manifest.digest}")
+            _check_file(manifest, shard, f"node {node}: ")
         if not is_same_machine and manifest.shards.stamps is not None:
             object.__setattr__(manifest.shards, "stamps", None)  # frozen, and nobody else has this copy
 
 
-def _check_file(shards: Shards, shard: int, where: str, which: str) -> None:
-    path, size_bytes = shards.path(shard), int(shards.sizes[shard])
+def _check_file(manifest: Manifest, shard: int, where: str) -> None:
+    path, size_bytes = manifest.shards.path(shard), int(manifest.shards.sizes[shard])
     try:
         found = os.stat(path)
     except OSError as error:
@@ -41,5 +41,5 @@ def _check_file(shards: Shards, shard: int, where: str, which: str) -> None:
         ) from None
     if stat.S_ISREG(found.st_mode) and found.st_size != size_bytes:
         raise ProcessError(
-            f"{where}{path}: it has {found.st_size:,} bytes, and where the dataset was opened {size_bytes:,} ({which}); give all machines the same data"
+            f"{where}{path}: it has {found.st_size:,} bytes, and where the dataset was opened {size_bytes:,} (the dataset has the digest {manifest.digest}); give all machines the same data"
         )

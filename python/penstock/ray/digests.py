@@ -14,6 +14,7 @@ from penstock.dataset import Dataset
 from penstock.loader.child.messages import SentColumn
 from penstock.loader.child.sent import Setup, setup_dumps
 from penstock.plan.saved import SavedPlan
+from penstock.processes.functions import dumps_as_new
 
 _BYTES = 16
 
@@ -29,13 +30,12 @@ class SentPlan(NamedTuple):
 def packed(setup: Setup, *others: str) -> SentPlan:
     """A setup, as it is sent. Its digest, with `others`, names the actors: two trainings share them only if all of it is the same."""
     buffers: list[npt.NDArray[np.uint8]] = []
-    _ = setup.dataset.digest  # which the dataset keeps: whether anybody asked for it before must not count
 
     def travels(buffer: Any) -> bool:
         buffers.append(np.frombuffer(buffer.raw(), dtype=np.uint8))
         return False
 
-    pickled = setup_dumps(setup, travels)
+    pickled = setup_dumps(setup, travels, pickles=dumps_as_new)
     state = hashlib.blake2b(digest_size=_BYTES)
     for text in (pickled, *(other.encode() for other in (code_digest(setup.dataset), *others))):
         state.update(len(text).to_bytes(8, "little") + text)

@@ -15,7 +15,7 @@ def ray_figures(pool: ActorPool, leases: Leases, rechecks: Rechecks) -> dict[str
 
     users: loaders that share the actors. shared_items: items that actors gave to one more loader without making them again. leased_twice: items that another actor was asked for as well.
     """
-    told = [actor.told for actor in pool.actors.values() if actor.told is not None]
+    told = [actor.told for actor in [*pool.actors.values()] if actor.told is not None]  # another thread may ask
     names = dict.fromkeys([*sorted(one.node for one in told), *leases.node_items])
     return {
         "actors": len(pool.actors),

@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 MadeT = TypeVar("MadeT")
+#: What is left where items need more than there is room for; and what an item takes besides its columns.
+_SHRINKS_TO, _LEAST_BYTES = 15 / 16, 1 << 10
 
 
 @dataclass(eq=False)
 class _KeptItem(Generic[MadeT]):
-    """An item that is made, or was. of: whose steps; at: its first step, counted over epochs. nbytes: 0 as long as it is being made."""
+    """An item that is made, or was. of: whose steps; at: its first step, counted over epochs. nbytes: None as long as it is being made."""
 
     of: Hashable
     at: int
     made: Future[MadeT]
-    nbytes: int = 0
+    nbytes: int | None = None
 
 
 class KeptItems(Generic[MadeT]):
@@ -67,22 +69,22 @@ class KeptItems(Generic[MadeT]):
             kept = self._kept.get(key)
             if kept is None:
                 return
-            kept.nbytes = size(made.result())
+            kept.nbytes = _LEAST_BYTES + size(made.result())
             self.held_bytes += kept.nbytes
-            self._shrink()
+            if self.held_bytes > self._most_bytes:
+                self._shrink()
 
     def _shrink(self) -> None:
-        if self.held_bytes <= self._most_bytes:
-            return
-        done = [(key, kept) for key, kept in self._kept.items() if kept.nbytes]
+        """A part goes at a time, since all are looked at."""
+        done = [(key, kept) for key, kept in self._kept.items() if kept.nbytes is not None]
         done.sort(
             key=lambda one: -self._steps_until_asked(one[1])
         )  # stable: among equals the one made first goes first
         for key, kept in done:
-            if self.held_bytes <= self._most_bytes:
+            if self.held_bytes <= _SHRINKS_TO * self._most_bytes:
                 return
             del self._kept[key]
-            self.held_bytes -= kept.nbytes
+            self.held_bytes -= kept.nbytes or 0
 
     def _steps_until_asked(self, kept: _KeptItem[MadeT]) -> float:
         ahead = (kept.at - at for (_, of), at in self._places.items() if of == kept.of and at < kept.at)

@@ -13,6 +13,7 @@ from typing import Any
 import ray
 
 from penstock.core.errors import ProcessError
+from penstock.loader.item_source import WokenError
 from penstock.order.steps.cursor import Work
 from penstock.processes.raised import Raised, error_of
 from penstock.ray.messages import Answer, MadeSteps, Wanted
@@ -26,13 +27,15 @@ _PATIENCE_S, _LONGER, _NOT_BEGUN_S = 5.0, 4.0, 1.0
 _START_S = 60.0
 #: Seconds after which an item that no actor gives is made here.
 _GIVE_UP_S = 300.0
-#: How often actors are looked after while an item is awaited.
-_LOOK_S = 0.5
+#: How often actors are looked after while an item is awaited, and whether somebody ends the wait.
+_LOOK_S, _WAKE_S = 0.5, 0.05
+#: Actors that may end while they make the item that is due; the next one would do the same, and this process must not.
+_MOST_ENDED = 8
 
 
 @dataclass(eq=False)
 class LeasedItem:
-    """An item that actors make: usually one, more where the first is slow. refs: what they will give. due_at: when it was waited for, or help was asked for last. is_ready: whether it was seen to be made. recheck: where it is made a second time."""
+    """An item that actors make: usually one, more where the first is slow. refs: what they will give. due_at: when it was waited for, or help was asked for last. is_ready: whether it was seen to be made. recheck: where it is made a second time. ended: actors that ended while it was due there."""
 
     work: Work
     refs: dict[Any, Actor] = field(default_factory=dict)
@@ -41,6 +44,7 @@ class LeasedItem:
     sent_at: float = field(default_factory=time.perf_counter)
     is_ready: bool = False
     recheck: Recheck | None = None
+    ended: int = 0
 
 
 class Leases:
@@ -55,6 +59,8 @@ class Leases:
         self._steps_per_item, self._room = 1, (0, 0)
         self.window = LeaseWindow()
         self.leased_twice = 0
+        #: Set by any thread: who waits for an item gets WokenError.
+        self.is_woken = False
         self.node_bytes, self.node_items = Counter[str](), Counter[str]()
         self.node_waited_s: defaultdict[str, float] = defaultdict(float)
 
@@ -127,6 +133,7 @@ class Leases:
             answer, actor = self._answer(lease)
             self._done(self._leases.popleft())
             if isinstance(answer, MadeSteps):
+                self._pool.lost_in_a_row = 0
                 _check(answer, lease, actor)
                 self.window.note(answer.nbytes)
                 self.node_bytes[actor.node] += answer.nbytes
@@ -145,14 +152,18 @@ class Leases:
         raise ProcessError("a batch beyond the last one was asked for")
 
     def _answer(self, lease: LeasedItem) -> tuple[Answer, Actor]:
-        asked_at = time.perf_counter()
+        asked_at = looked_at = time.perf_counter()
         if lease.due_at is None:
             lease.due_at = lease.first_due_at = asked_at
         while True:
-            ready, _ = ray.wait([*lease.refs], num_returns=1, timeout=_LOOK_S)
-            if not ready:
+            if self.is_woken:
+                raise WokenError
+            ready, _ = ray.wait([*lease.refs], num_returns=1, timeout=_WAKE_S)
+            if (now := time.perf_counter()) - looked_at > _LOOK_S:
+                looked_at = now
                 self._pool.look()
                 self._help_if_due(lease)
+            if not ready or ready[0] not in lease.refs:
                 continue
             actor = lease.refs[ready[0]]
             answer = self._got(ready[0], actor)
@@ -163,7 +174,9 @@ class Leases:
     def _got(self, ref: Any, actor: Actor) -> Answer | None:
         """What an actor made; None where it is lost, and others have its items by then."""
         try:
-            answer: MadeSteps | Raised = ray.get(ref)
+            answer: MadeSteps | Raised = ray.get(ref, timeout=_LOOK_S)
+        except ray.exceptions.GetTimeoutError:
+            return None  # it was here, and is fetched again
         except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
             self._too_much(ref, error)
             return None
@@ -178,6 +191,7 @@ class Leases:
             return None
         except ray.exceptions.RayError as error:
             self._pool.replace(actor, error)
+            self._send_ref_again(ref)  # where another one has its place already
             return None
         actor.late_since = actor.owes = None
         if actor.told is None:
@@ -223,7 +237,7 @@ class Leases:
             if actor.late_since is None and actor.told is not None:
                 actor.late_since, actor.owes = now, ref
         for lease in self._leases:
-            if lease.is_ready or not all(
+            if (lease.is_ready and lease is not due) or not all(
                 actor.late_since is not None or actor.told is None for actor in lease.refs.values()
             ):
                 continue
@@ -232,8 +246,15 @@ class Leases:
                 self.leased_twice += 1
                 self._send(lease, helper)
 
-    def _send_again(self, gone: Actor) -> None:
-        """What an actor had is asked of others, unless these have it already."""
+    def _send_again(self, gone: Actor, error: Exception) -> None:
+        """What an actor had is asked of others, unless these have it already. ProcessError where actors end again and again while they make what is due."""
+        if self._leases and gone.told is not None and gone in (due := self._leases[0]).refs.values():
+            due.ended += due.due_at is not None
+            if due.ended >= _MOST_ENDED:
+                raise ProcessError(
+                    f"epoch {due.work.epoch}, step {due.work.step}: {due.ended} actors of Ray ended while they made it, or what follows it, the last one on node "
+                    f"{gone.node} ({last_line(error)}); look for a function that ends its process, or for too little memory there"
+                )
         for ref in [ref for lease in self._leases for ref, actor in lease.refs.items() if actor is gone]:
             self._send_ref_again(ref)
 
@@ -262,13 +283,13 @@ class Leases:
         self._wanted = None
 
 
-def _without_holding(method: Callable[[Actor], None]) -> Callable[[Actor], None]:
+def _without_holding(method: Callable[[Actor, Exception], None]) -> Callable[[Actor, Exception], None]:
     """Calls a method of what is still there: a pool that held its leases, which hold it, would leave its actors at the next collection only."""
     held = weakref.WeakMethod(method)
 
-    def call(actor: Actor) -> None:
+    def call(actor: Actor, error: Exception) -> None:
         if (found := held()) is not None:
-            found(actor)
+            found(actor, error)
 
     return call
 

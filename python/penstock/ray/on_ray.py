@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from penstock.core.errors import DataError
+from penstock.core.errors import DataError, ProcessError
 from penstock.core.warnings import warn
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
@@ -28,7 +29,7 @@ from penstock.ray.digests import packed
 from penstock.ray.figures import judged, ray_figures
 from penstock.ray.leases import Leases
 from penstock.ray.messages import Wanted, versions
-from penstock.ray.pool import ActorPool, NoActorsError, cluster_cpus
+from penstock.ray.pool import ActorPool, NoActorsError, cluster_cpus, last_line
 from penstock.ray.rechecks import Rechecks
 from penstock.ray.streams import made_once
 from penstock.ray.wanting import Wanting
@@ -72,6 +73,7 @@ class OnRay:
         self._expected: Position | None = None
         self._until = math.inf  # the first epoch that is not leased
         self._is_local = False
+        self._process = os.getpid()
         self._slots = Slots(new_memory=deliver.new_memory)
         self._begun_at = self._first_batch_s = self._waited_s = 0.0
         self._samples = 0
@@ -86,14 +88,21 @@ class OnRay:
     def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered | None:
         """See `ItemSource`."""
         if not self._is_local:
+            if os.getpid() != self._process:
+                raise ProcessError(
+                    "this loader was made before a fork, and Ray knows the parent only; make a new Loader in the child, or start children with the 'spawn' method"
+                )
             try:
                 return self._next_made(here)
             except NoActorsError as error:
                 self._leave(str(error))
+            except ray.exceptions.RayError as error:
+                self._leave(f"Ray does not work ({last_line(error)})")
         return self._here.next_item(here, about_stall)
 
     def _next_made(self, here: Position) -> Delivered:
         asked_at = time.perf_counter()
+        self._leases.is_woken = False
         try:
             if self._expected != here or here.epoch >= self._until:
                 self._begin_stream(here)
@@ -174,7 +183,8 @@ class OnRay:
     # Where it stands, and the end
 
     def interrupt(self) -> None:
-        """See `ItemSource`; actors go on with what they have, and who waits for them waits on."""
+        """See `ItemSource`; actors go on with what they have, and keep it."""
+        self._leases.is_woken = True
         self._here.interrupt()
 
     def end_pass(self, here: Position) -> None:

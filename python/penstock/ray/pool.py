@@ -32,7 +32,7 @@ _THREADS, _CONTROL_THREADS = 64, 4
 _ASK_S, LOST_S = 2.0, 60.0
 #: An actor so many times slower than others gets an item only now and then; and how often.
 _SLOW, _SLOW_S, _NOW_AND_THEN = 4.0, 0.25, 16
-#: So many times as many actors as there are may be lost.
+#: So many times as many actors as there are may be lost before an item comes.
 _MOST_LOST = 50
 #: How long the end of actors is waited for, and whether they have begun.
 _LEAVE_S, _JOINED_S = 3.0, 0.5
@@ -101,10 +101,12 @@ class ActorPool:
         self._asked_at = 0.0
         self.asks = 1
         self.actors: dict[int, Actor] = {}
-        self.lost = 0
-        #: Called with an actor that is gone, whose items others must make.
-        self.on_lost: Callable[[Actor], None] = _nothing
-        self._finalizer = weakref.finalize(self, _leave_later, self.actors, self._name, os.getpid())
+        #: Actors that were lost so far, and since an item came.
+        self.lost = self.lost_in_a_row = 0
+        #: Called with an actor that is gone, whose items others must make, and by what it is.
+        self.on_lost: Callable[[Actor, Exception], None] = _nothing
+        self._process = os.getpid()
+        self._finalizer = weakref.finalize(self, _leave_later, self.actors, self._name, self._process)
         self._finalizer.atexit = False  # Ray tells actors that this process is gone
 
     @property
@@ -119,13 +121,22 @@ class ActorPool:
         if not ray.is_initialized():
             raise NoActorsError("Ray was shut down")
         if self._ref is None:
-            self._ref, self._alive = ray.put(self._sent), ray.put(self._name)
+            self._put()
         wanted = max(self.asks, self._agreed)
         for slot in range(wanted):
             if slot not in self.actors:
                 self._start(slot)
         for slot in [slot for slot, actor in self.actors.items() if slot >= wanted and not actor.has]:
             _leave([self.actors.pop(slot)], self._name)
+
+    def _put(self) -> None:
+        try:
+            self._alive, self._ref = ray.put(self._name), ray.put(self._sent)
+        except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
+            size_bytes = len(self._sent.pickled) + sum(large.nbytes for large in self._sent.buffers)
+            raise NoActorsError(
+                f"Ray's object store has no room for the plan and its data, {size_bytes:,} bytes (read files instead, or give the store more memory)"
+            ) from error
 
     def _start(self, slot: int) -> None:
         options = {
@@ -223,11 +234,11 @@ class ActorPool:
                 f"an actor of Ray cannot make batches: {last_line(error)}; give its machine the same Penstock, packages and paths as this one"
             ) from error
         del self.actors[gone.slot]
-        self.lost += 1
-        if self.lost > _MOST_LOST * max(1, self.asks):
-            raise NoActorsError(f"{self.lost} actors of Ray were lost, the last one by {last_line(error)}")
+        self.lost, self.lost_in_a_row = self.lost + 1, self.lost_in_a_row + 1
+        if self.lost_in_a_row > _MOST_LOST * max(1, self.asks):
+            raise NoActorsError(f"{self.lost_in_a_row} actors of Ray were lost, the last one by {last_line(error)}")
         self.begin()
-        self.on_lost(gone)
+        self.on_lost(gone, error)
 
     # The end
 
@@ -236,14 +247,14 @@ class ActorPool:
         actors = [*self.actors.values()]
         self.actors.clear()
         self._agreed = 1
-        if actors and ray.is_initialized():
+        if actors and ray.is_initialized() and os.getpid() == self._process:
             with suppress(ray.exceptions.RayError):
                 left = _leave(actors, self._name)
                 ray.wait(left, num_returns=len(left), timeout=_LEAVE_S) if left else None
         self._ref = self._alive = None
 
 
-def _nothing(_: Actor) -> None:
+def _nothing(_: Actor, __: Exception) -> None:
     return
 
 

@@ -28,10 +28,17 @@ class Setup:
     log_level: int
 
 
-def setup_dumps(setup: Any, travels: Callable[[Any], Any], who: str = _ISOLATED, otherwise: str = _ELSE) -> bytes:
+def setup_dumps(
+    setup: Any,
+    travels: Callable[[Any], Any],
+    who: str = _ISOLATED,
+    otherwise: str = _ELSE,
+    *,
+    pickles: Callable[[Any, Callable[[Any], Any]], bytes] = dumps,
+) -> bytes:
     """The pickled setup, functions with their code; without cloudpickle, what needs no code of the script."""
     try:
-        return dumps(setup, travels)
+        return pickles(setup, travels)
     except ImportError as error:
         if error.name != "cloudpickle":
             raise
