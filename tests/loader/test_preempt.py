@@ -257,6 +257,27 @@ def test_a_request_of_another_thread_wakes_a_loop_that_waits() -> None:
         assert saved[0] <= 3
 
 
+@pytest.mark.parametrize("size", [BATCH, 1])
+def test_a_run_of_all_steps_that_is_stopped_is_not_the_end_of_the_epoch(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Its work is over, and so are its items, since they are stopped: those that were not taken come again."""
+    with ps.Loader(numbers().batch(size), epochs=1) as loader:
+        items: Any = loader._rank.items
+        plain, asked = items._watchdog.next_item, list[int]()
+
+        def next_item(run: Any, *others: Any) -> Any:
+            asked.append(1)
+            if len(asked) == 1:
+                assert preempted.holds(lambda: run._channels[-1].end is not None)
+                items.interrupt()
+            return plain(run, *others)
+
+        monkeypatch.setattr(items._watchdog, "next_item", next_item)
+        assert sorted(row for batch in loader for row in batch["x"].tolist()) == list(range(ROWS))
+        assert len(asked) > 1
+
+
 def even(batch: Any) -> Any:
     return batch["x"] % 2 == 0
 
