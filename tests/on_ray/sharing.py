@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,12 @@ OPTIONS: dict[str, Any] = {"workers": 2, "compare_every": None, "epochs": 1}
 def driver(cluster: Any, calls: Path, step_s: float) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "support.ray_driver", cluster.address, str(calls), str(step_s)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def says(process: subprocess.Popen[str], word: str) -> bool:
+    """Waits until a driver has said that it is so far."""
+    assert process.stdout is not None
+    return any(line == f"{word}\n" for line in process.stdout)
 
 
 def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -84,8 +91,7 @@ def test_trainings_of_several_drivers_share_and_one_that_is_killed_leaves_nothin
     expected = stream_digest(ps.Loader(numbers(8 * STEPS, 8)))
     calls = tmp_path / "calls"
     killed = driver(cluster, calls, 5.0)
-    assert killed.stdout is not None
-    assert killed.stdout.readline() == "began\n"
+    assert says(killed, "began")
     two = [driver(cluster, calls, step_s) for step_s in (0.02, 0.03)]
     found = [ended(one) for one in two]
     assert [one["digest"] for one in found] == [expected] * 2
@@ -141,3 +147,18 @@ def test_an_actor_that_one_loader_lost_serves_the_others(tmp_path: Path) -> None
             if number == 10:
                 os.kill(process_of(actors_of(one)[0]), signal.SIGKILL)
         assert len(named_actors()) == 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after_s", [0.0, 0.3, 1.0])
+def test_a_driver_that_is_killed_while_its_actors_begin_takes_no_other_with_it(
+    cluster: Any, tmp_path: Path, after_s: float
+) -> None:
+    """Both have the same actors; those that the first one began may never be."""
+    killed, other = (driver(cluster, tmp_path / "calls", 0.0) for _ in range(2))
+    assert says(killed, "made")
+    time.sleep(after_s)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert ended(other)["digest"] == stream_digest(ps.Loader(numbers(8 * STEPS, 8)))
+    assert wait_until(lambda: not named_actors(), 90)

@@ -1,4 +1,4 @@
-"""A training in a process of its own: python -m support.ray_driver ADDRESS CALLS SECONDS-A-STEP; prints a digest of its stream, and what its actors say."""
+"""A training in a process of its own: python -m support.ray_driver ADDRESS CALLS SECONDS-A-STEP; says how far it is, and at the end a digest of its stream, and what its actors say."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def main() -> None:
     address, calls, step_s = sys.argv[1:4]
     ray.init(address=address, log_to_driver=False)
     with penstock.ray.Loader(numbers(960, 8, Path(calls)), workers=2, compare_every=None, epochs=1) as loader:
+        print("made", flush=True)
         digest = stream_digest(slowly(loader, float(step_s)))
         print(json.dumps({"digest": digest, **loader.stats()["ray"]}), flush=True)
 
