@@ -36,8 +36,8 @@ from penstock.source.tables.table import TableColumn, choose_columns, columns_of
 
 #: Bytes of rows that are loaded together, and rows at most; and rows of each block that its digest looks at.
 _BLOCK_BYTES, _BLOCK_ROWS, _SAMPLED = 1 << 20, 1 << 16, 64
-#: Ray's blocks that stay open: those that are read next lie in the object store of this machine anyway.
-_OPEN = 16
+#: Ray's blocks that stay open, and bytes of them, which its object store cannot give to others meanwhile.
+_OPEN, _OPEN_BYTES = 16, 256 << 20
 #: Rows of a batch where `to_ray` gets a dataset that ends with none.
 _ROWS_TOGETHER = 1024
 _TENSORS = (ArrowTensorType, ArrowTensorTypeV2)
@@ -97,8 +97,9 @@ class OpenBlocks:
             ) from error
         with self._lock:
             self._open[number] = table
-            while len(self._open) > _OPEN:
-                self._open.popitem(last=False)
+            held = sum(one.nbytes for one in self._open.values())
+            while len(self._open) > _OPEN or (len(self._open) > 1 and held > _OPEN_BYTES):
+                held -= self._open.popitem(last=False)[1].nbytes
         return table
 
 

@@ -197,11 +197,11 @@ class OnRay:
 
     def stats(self) -> dict[str, Any]:
         """See `ItemSource`; `ray` says how many actors there are, what is leased, and waits and bytes by node."""
+        figures = ray_figures(self._pool, self._leases, self._rechecks)
         if self._is_local:
-            return self._here.stats()
+            return {**self._here.stats(), "ray": figures}
         elapsed_s = time.perf_counter() - self._begun_at if self._begun_at else 0.0
         waited = self._waited_s / elapsed_s if elapsed_s else 0.0
-        figures = ray_figures(self._pool, self._leases, self._rechecks)
         text, bottleneck = judged(figures, waited) if self._samples else (no_stats()["verdict"], "nothing")
         return {
             **no_stats(),
