@@ -233,9 +233,11 @@ def test_a_step_that_ends_its_process_is_named_and_not_made_here(monkeypatch: py
     data = ps.from_arrays({"x": np.arange(64)}).map(ends).batch(4)
     with (
         penstock.ray.Loader(data, workers=1, compare_every=None) as loader,
-        pytest.raises(ps.ProcessError, match=r"epoch 0, step \d: 3 actors of Ray ended while they made it.*ends its process"),
+        pytest.raises(
+            ps.ProcessError, match=r"epoch 0, step \d: 3 actors of Ray ended while they made it.*ends its process"
+        ),
     ):
-        [*loader]
+        list(loader)
 
 
 def test_a_file_that_changes_in_the_midst_of_an_epoch(tmp_path: Path) -> None:
@@ -252,7 +254,7 @@ def test_a_file_that_changes_in_the_midst_of_an_epoch(tmp_path: Path) -> None:
                 if number == 2:
                     pq.write_table(pa.table({"x": rows + 1_000_000}), file, row_group_size=100)
 
-        with pytest.raises(ps.PenstockError, match="rows.parquet") as caught:
+        with pytest.raises(ps.PenstockError, match=r"rows\.parquet") as caught:
             changes()
     assert seen == [*range(len(seen))]
     assert "changed" in str(caught.value)

@@ -44,7 +44,9 @@ def dumps_as_new(thing: Any, travels: Callable[[Any], Any] | None = None) -> byt
 @cache
 def _noted(kind: type) -> frozenset[str]:
     """What objects of a class may note of themselves, by name."""
-    return frozenset(name for base in kind.__mro__ for name, value in vars(base).items() if isinstance(value, cached_property))
+    return frozenset(
+        name for base in kind.__mro__ for name, value in vars(base).items() if isinstance(value, cached_property)
+    )
 
 
 def pickled_function(function: Callable[..., Any], where: str) -> bytes:
