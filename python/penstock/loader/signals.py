@@ -27,6 +27,8 @@ _NOTED = b"\0"
 _PASSED_S = 10.0
 #: Milliseconds between two looks.
 _LOOK_MS = 50
+#: Of the thread that hears of signals, where the system lets it have one.
+_PRIORITY = -10
 
 
 class SignalHandler:
@@ -143,6 +145,7 @@ class SignalWatch:
         threading.Thread(target=self._listen, args=(self._reading,), name="penstock-signals", daemon=True).start()
 
     def _listen(self, reading: int) -> None:
+        _goes_first()
         poll = select.poll()
         poll.register(reading, select.POLLIN)
         while True:
@@ -195,6 +198,13 @@ class SignalWatch:
             with suppress(OSError):
                 os.close(self._reading)
         self._close()
+
+
+def _goes_first() -> None:
+    """This thread gets its turn before others where the system lets it: between 70 processes on two cores that is tens of milliseconds sooner."""
+    if sys.platform == "linux":  # where a thread has a priority of its own
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _PRIORITY)
 
 
 def _handler_of(number: int) -> Any:
