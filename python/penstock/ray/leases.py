@@ -29,6 +29,8 @@ _START_S = 60.0
 _GIVE_UP_S = 300.0
 #: How often actors are looked after while an item is awaited, and whether somebody ends the wait.
 _LOOK_S, _WAKE_S = 0.5, 0.05
+#: Seconds after which an item that is made and does not come is fetched before all else, and beside a store of this node that is full; and for which that is tried at a time.
+_FETCHES_S = 2.0
 #: Actors that may end while they make the item that is due; the next one would do the same, and this process must not.
 _MOST_ENDED = 8
 
@@ -163,6 +165,8 @@ class Leases:
                 looked_at = now
                 self._pool.look()
                 self._help_if_due(lease)
+                if not ready and now - asked_at > _FETCHES_S:
+                    ready, _ = ray.wait([*lease.refs], num_returns=1, timeout=0, fetch_local=False)
             if not ready or ready[0] not in lease.refs:
                 continue
             actor = lease.refs[ready[0]]
@@ -174,9 +178,9 @@ class Leases:
     def _got(self, ref: Any, actor: Actor) -> Answer | None:
         """What an actor made; None where it is lost, and others have its items by then."""
         try:
-            answer: MadeSteps | Raised = ray.get(ref, timeout=_LOOK_S)
+            answer: MadeSteps | Raised = ray.get(ref, timeout=_FETCHES_S)
         except ray.exceptions.GetTimeoutError:
-            return None  # it was here, and is fetched again
+            return None  # it is still on its way
         except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
             self._too_much(ref, error)
             return None
