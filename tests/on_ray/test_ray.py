@@ -32,6 +32,12 @@ def test_bad_input() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(630)
+def test_full_stores() -> None:
+    run_cases("full_store.py", timeout_s=600, marks="")
+
+
+@pytest.mark.long
 @pytest.mark.timeout(1230)
 def test_a_hundred_faults() -> None:
     run_cases("faults.py", timeout_s=1200, marks="")

@@ -35,7 +35,7 @@ class Loader(LocalLoader[BatchT]):
         dataset: what to read and how it is batched, as for `penstock.Loader`.
         workers: actors, each with one CPU, or "auto": one more while the consumer waits for more than 5 % of the time, up to the cluster's CPUs, and one fewer where it does not wait. Default: "auto".
         actor_options: what Ray is told of each actor, such as {"resources": {"cpu_node": 1}}. Default: one CPU, anywhere.
-        compare_every: the first item of each actor, and then one of so many, is made by two machines and compared; a difference is an error that names the node. None compares nothing. Default: 128.
+        compare_every: the first item of each node, and then one of so many, is made by two machines and compared; a difference is an error that names the node. None compares nothing. Default: 128.
         **options: those of `penstock.Loader`, without `isolation`.
 
     Raises:

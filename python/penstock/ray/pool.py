@@ -48,7 +48,7 @@ class Actor:
 
     has: items that this loader has there. late_since: when it did not give an item that was due, and owes: that item; None where it did since.
     took_s: seconds for an item, lately. heard_at: when it said something last.
-    passed_over: how often it was, since it is slow. is_checked: whether an item of it was compared.
+    passed_over: how often it was, since it is slow. is_checked: whether an item of it is compared.
     """
 
     slot: int
