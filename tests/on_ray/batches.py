@@ -217,6 +217,16 @@ def test_a_loop_that_waits_for_an_actor_is_woken_to_save_and_loses_no_batch(tmp_
     assert not goes_on  # it was saved while the batch was awaited
 
 
+def test_a_loop_that_waits_for_an_actor_ends_where_another_thread_closes_the_loader(tmp_path: Path) -> None:
+    file = tmp_path / "goes-on"
+    begun = file.with_suffix(".begun")
+    with penstock.ray.Loader(waits_for(file, os.getpid()), workers=1, compare_every=None) as loader:
+        threading.Thread(target=lambda: wait_until(begun.exists) and loader.close()).start()
+        with pytest.raises(ps.ProcessError, match="closed while a batch was awaited"):
+            list(loader)
+    file.touch()
+
+
 def test_calls_that_come_behind_the_last_one_make_nobody_a_user_again() -> None:
     data = numbers(64, 4)
     with penstock.ray.Loader(data, workers=1) as one, penstock.ray.Loader(data, workers=1) as other:

@@ -133,6 +133,8 @@ class Leases:
         while self._leases:
             lease = self._leases[0]
             answer, actor = self._answer(lease)
+            if not self._leases or self._leases[0] is not lease:
+                raise _was_closed()
             self._done(self._leases.popleft())
             if isinstance(answer, MadeSteps):
                 self._pool.lost_in_a_row = 0
@@ -160,13 +162,15 @@ class Leases:
         while True:
             if self.is_woken:
                 raise WokenError
-            ready, _ = ray.wait([*lease.refs], num_returns=1, timeout=_WAKE_S)
+            if not (refs := [*lease.refs]):
+                raise _was_closed()
+            ready, _ = ray.wait(refs, num_returns=1, timeout=_WAKE_S)
             if (now := time.perf_counter()) - looked_at > _LOOK_S:
                 looked_at = now
                 self._pool.look()
                 self._help_if_due(lease)
                 if not ready and now - asked_at > _FETCHES_S:
-                    ready, _ = ray.wait([*lease.refs], num_returns=1, timeout=0, fetch_local=False)
+                    ready, _ = ray.wait(refs, num_returns=1, timeout=0, fetch_local=False)
             if not ready or ready[0] not in lease.refs:
                 continue
             actor = lease.refs[ready[0]]
@@ -296,6 +300,10 @@ def _without_holding(method: Callable[[Actor, Exception], None]) -> Callable[[Ac
             found(actor, error)
 
     return call
+
+
+def _was_closed() -> ProcessError:
+    return ProcessError("the loader was closed while a batch was awaited; begin a new pass")
 
 
 def _check(made: MadeSteps, lease: LeasedItem, actor: Actor) -> None:
