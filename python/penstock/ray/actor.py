@@ -178,9 +178,12 @@ class StepMaker:
         streams = self._streams
         assert streams is not None  # it is open
         self._note(user)
-        return self._kept.get(
+        made = self._kept.get(
             user.name, wanted, wanted.at(work), (wanted, work), lambda: self._begun(streams, wanted, work), _nbytes
         )
+        if user.name in self._left:
+            self._kept.forget(user.name)
+        return made
 
     def _begun(self, streams: Streams, wanted: Wanted, work: Work) -> Future[MadeSteps]:
         made = streams.make(wanted, work)
