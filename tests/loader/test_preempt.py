@@ -52,7 +52,7 @@ class Preempted:
 
     def end(self) -> int:
         """What it ends by; what it said before stands in `said`."""
-        out, error = self.child.communicate(timeout=40)
+        out, error = self.child.communicate(timeout=70)
         self.said += out.splitlines()
         assert "File" not in error, (self.said, error)
         return self.child.returncode
@@ -93,7 +93,7 @@ def assert_goes_on(folder: Path, state: Any, *, steps_again: int = 0) -> None:
         pytest.param("before_the_first_batch", 0, marks=pytest.mark.slow),
         pytest.param("while_the_first_is_awaited", 0, marks=pytest.mark.long),
         pytest.param("while_a_batch_is_awaited", 4, marks=pytest.mark.slow),
-        pytest.param("in_a_child_process", 4, marks=pytest.mark.long),
+        pytest.param("in_a_child_process", 4, marks=pytest.mark.slow),
         ("in_a_long_step", 3),
         pytest.param("in_a_long_step_of_an_isolated_loader", 3, marks=pytest.mark.slow),
         pytest.param("in_another_thread", 3, marks=pytest.mark.slow),
@@ -113,14 +113,7 @@ def test_the_state_is_saved_once_and_the_process_ends_by_the_signal(tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param("in_a_child_process", marks=pytest.mark.long),
-        "while_a_batch_is_awaited",
-        "in_a_long_step",
-    ],
-)
+@pytest.mark.parametrize("case", ["in_a_child_process", "while_a_batch_is_awaited", "in_a_long_step"])
 def test_signals_may_go_to_all_processes_and_come_more_than_once(tmp_path: Path, case: str) -> None:
     """As SLURM and torchrun do: both send to a worker, and SLURM to what it started, too."""
     one, ended = run(tmp_path, case, signal.SIGUSR1, signal.SIGTERM, signal.SIGUSR1, to_group=True)

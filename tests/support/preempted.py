@@ -287,7 +287,7 @@ def that_was_dropped(folder: Path) -> None:
 
 
 def main(folder: str, case: str) -> None:
-    faulthandler.dump_traceback_later(LONG_S / 2, exit=True)
+    faulthandler.dump_traceback_later(LONG_S, exit=True)
     globals()[case](Path(folder))
     say("end")
 
