@@ -50,7 +50,7 @@ def test_the_cache_is_blamed_and_not_the_data(tmp_path: Path, state: str) -> Non
             fill(disk)
         if state == "read-only":
             subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        environment = os.environ | {"XDG_CACHE_HOME": str(disk), "PYTHONPATH": str(TESTS)}
+        environment = os.environ | {"XDG_CACHE_HOME": str(disk), "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
         child = [sys.executable, __file__, str(tmp_path / "data")]
         ran = subprocess.run(child, env=environment, capture_output=True, text=True, check=False, timeout=300)
         scratch = list((disk / "penstock").rglob("scratch/*"))
