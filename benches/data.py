@@ -28,6 +28,7 @@ AUTHORS = {
     "parquet": "huggingface",
     "recordio": "mxnet",
     "sql": "pandas",
+    "tables": "sklearn",
 }
 
 

@@ -16,6 +16,7 @@ from common import BATCH, Feed, main, version_of
 
 import ours_cluster
 import ours_images
+import ours_tables
 import penstock as ps
 from ours_formats import FEEDS, feed
 from penstock.core.cpus import usable_cpus
@@ -72,5 +73,13 @@ if __name__ == "__main__":
         "10 million": partial(tiny, samples=TINY_SAMPLES),
         "1 million": partial(tiny, samples=TINY_SAMPLES_IN_FILES),
     }
-    feeds = {"a": pictures, "b": {"exact": rows}, "c": numbers, **FEEDS, **ours_images.FEEDS, **ours_cluster.FEEDS}
+    feeds = {
+        "a": pictures,
+        "b": {"exact": rows},
+        "c": numbers,
+        **FEEDS,
+        **ours_images.FEEDS,
+        **ours_cluster.FEEDS,
+        **ours_tables.FEEDS,
+    }
     main("penstock", version_of("penstock"), feeds)

@@ -44,6 +44,8 @@ PEERS = (
     "mxnet",
     "ray",
     "pandas",
+    "sklearn",
+    "polars",
 )
 OURS_EVERY = 3
 Lines = dict[Side, list[Line]]

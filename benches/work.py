@@ -30,6 +30,7 @@ BATCH = {
     "images-detection": 32,
     "cluster-uint8": 256,
     "cluster-float32": 256,
+    "tables": 1_000_000,
 }
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
@@ -49,6 +50,7 @@ TITLES = {
     "images-detection": "JPEG, COCO's boxes and masks → distort, zoom out, crop by boxes, flip, 640 × 640, sanitised (SSD)",
     "cluster-uint8": "JPEG → RandomResizedCrop 224 → flip, uint8, by other processes than the trainer's",
     "cluster-float32": "the same, normalised to float32",
+    "tables": "Parquet, 20 columns of numbers and text → fitted, and filled, scaled and encoded",
 }
 if LARGE:
     TITLES = {"a": "JPEG of 3,000×2,000 → RandomResizedCrop 224 → flip → normalise"}
@@ -70,6 +72,7 @@ UNITS = {
     "images-detection": "images/s",
     "cluster-uint8": "images/s",
     "cluster-float32": "images/s",
+    "tables": "rows/s",
 }
 
 FLOATS = 32

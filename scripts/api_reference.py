@@ -55,6 +55,11 @@ PAGES = {
         names="image.*",
     ),
     "text": Page(title="Text ops", about="For `Dataset.transform`.", names="text.*"),
+    "table": Page(
+        title="Tables",
+        about="Recipes, and the ops that they are made of; [Tables](../tables.md) shows them at work.",
+        names="table.*",
+    ),
     "functions": Page(
         title="Random numbers in functions",
         about="What a parameter named `rng` receives in `map`, `filter` and `flat_map`.",

@@ -13,7 +13,15 @@ PACKAGE = Path(__file__).parent.parent / "python" / "penstock"
 FILES = sorted(PACKAGE.rglob("*.py"))
 RUST = PACKAGE.parent.parent / "rust" / "src"
 #: What a room of the native code may use beside itself; `bind` uses all, and none uses it.
-ROOMS = {"core": "", "io": "core", "order": "core", "records": "core io", "jpeg": "core", "image": "core jpeg"}
+ROOMS = {
+    "core": "",
+    "io": "core",
+    "order": "core",
+    "records": "core io",
+    "jpeg": "core",
+    "image": "core jpeg",
+    "table": "core",
+}
 
 
 @pytest.mark.parametrize("forbidden", ["shell=True", "os.system", "allow_pickle=True"])

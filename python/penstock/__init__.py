@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
     from penstock.plan.expression import col
     from penstock.stages.lanes.states import merge_states
-    from penstock.transform import image, text
+    from penstock.transform import image, table, text
     from penstock.transform.row_generator import RowGenerator
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "read_sql",
     "read_stream",
     "register_format",
+    "table",
     "text",
     "zip",
 ]
@@ -78,6 +79,7 @@ _HOMES = {
     "merge_states": "stages.lanes.states",
     "mix": "joining",
     "register_format": "format",
+    "table": "transform",
     "text": "transform",
     "zip": "joining",
 }

@@ -21,6 +21,7 @@ __all__ = [
     "Mixture",
     "MixtureWord",
     "ParquetFooter",
+    "TableProgram",
     "TarParser",
     "WatchedMemory",
     "WorkProgress",
@@ -77,6 +78,9 @@ __all__ = [
     "split_fields",
     "stat_files",
     "stream_records",
+    "table_moments",
+    "table_radix_collect",
+    "table_radix_count",
     "tar_sample_members",
     "unpack_files_once",
     "unpack_rows",
@@ -489,6 +493,50 @@ class JsonParser:
         outs: Sequence[_Bytes | None],
         threads: int,
     ) -> list[tuple[npt.NDArray[Any], ...] | None]: ...
+
+# table
+
+#: An array of floats; whole numbers, and which are missing; or edges of texts, their bytes, and which are missing.
+_TableColumn: TypeAlias = (
+    npt.NDArray[np.float64 | np.float32]
+    | tuple[_Ids, npt.NDArray[np.bool_] | None]
+    | tuple[_Ids, _Bytes, npt.NDArray[np.bool_] | None]
+)
+
+@final
+class TableProgram:
+    """Chains of steps on columns.
+
+    kinds: of each column, "float64", "float32", "int64" or "string". chains: name, inputs (places of columns), pairs (which of these are multiplied), steps, array, offset and width (where
+    their numbers lie in a row of an array). arrays: of each its dtype, and how many numbers a row has.
+    """
+
+    def __new__(
+        cls, kinds: Sequence[str], chains: Sequence[dict[str, Any]], arrays: Sequence[tuple[str, int]]
+    ) -> TableProgram: ...
+    def run(self, columns: Sequence[_TableColumn], arrays: Sequence[npt.NDArray[Any]], threads: int) -> None:
+        """Fills flat arrays; RowError for the first bad row."""
+
+    def one(self, values: Sequence[Any]) -> list[npt.NDArray[Any]]:
+        """The arrays of one row, of a value a column; None is missing. ValueError, which begins with the column's place, for a value of another type."""
+
+def table_moments(
+    values: npt.NDArray[np.float64],
+) -> tuple[int, int, int, float, float, list[tuple[int, int, int, int]]]:
+    """Counts of finite, missing and infinite numbers, the least and the greatest, and sums.
+
+    Of each exponent, the sum in units of 2**(exponent - 1075), and that of squares in units of its square, as two numbers of which the second is worth 2**64.
+    """
+
+def table_radix_count(
+    values: npt.NDArray[np.float64], known: int, prefixes: npt.NDArray[np.uint64], counts: _Ids
+) -> None:
+    """Adds to `counts`, 65,536 a prefix, the numbers whose patterns begin with a prefix of `known` bits, by the 16 bits behind."""
+
+def table_radix_collect(
+    values: npt.NDArray[np.float64], known: int, prefixes: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.float64]:
+    """The numbers whose patterns begin with one of the prefixes of `known` bits."""
 
 # image
 

@@ -232,7 +232,7 @@ class Dataset:
         forgotten.
 
         Args:
-            *on_batch: behind `batch`, ops on whole batches: transform(ps.image.MixUp(0.2, num_classes=1000)).
+            *on_batch: behind `batch`, ops on whole batches: transform(ps.image.MixUp(0.2, num_classes=1000)). Or a fitted recipe of `penstock.table`, at any place.
             **columns: an op, a list of ops or a `Recipe` for each column, by name. `draws` is an option where it is text, and a column where it is ops: it says whether
                 the random ops of several columns belong together. draws="together", for an image and its mask: random ops at the same place draw the same
                 numbers. Those that move pixels must be the same in all chains, one after another (RandomResizedCrop with the same `scale` and `ratio`,
@@ -258,6 +258,9 @@ class Dataset:
                 draws="together",
             )
         """
+        if len(on_batch) == 1 and hasattr(on_batch[0], "on_dataset") and not columns:
+            made: Dataset = on_batch[0].on_dataset(self)
+            return made
         if on_batch:
             return self._on_batches(on_batch, columns)
         from penstock.plan.columns import check_names
@@ -1178,6 +1181,26 @@ class Dataset:
             print(table)
         else:
             ipython.display.display(table)
+
+    def blocks(self, columns: Sequence[str]) -> Any:
+        """All rows in blocks of some columns, in the order of the data, each block once: for statistics. Recipes are fitted on it.
+
+        Args:
+            columns: their names.
+
+        Returns:
+            An iterable of blocks with `columns`, arrays by name, and `ids`, the rows' ids; it has `rows`, and the `digest` of the data.
+
+        Raises:
+            PlanError: for columns that are not there, and behind ops and functions, which change columns.
+            DataError: for a row that is bad.
+
+        Example:
+            sum(int(block.columns["x"].sum()) for block in data.blocks(["x"])) == 45
+        """
+        from penstock.looking.blocks import Blocks
+
+        return Blocks("blocks", self.root, columns)
 
     def index(
         self,

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! bind                        Python's module `_core`; left out without the feature `python`
-//! image      records          pixels; what each format's bytes become
+//! image      records   table  pixels; what each format's bytes become; columns of tables
 //! jpeg       io      order    our decoder; files and stores; which row comes when
 //! core                        rows and columns in memory, keys, threads, errors
 //! ```
@@ -18,3 +18,4 @@ pub mod io;
 pub mod jpeg;
 pub mod order;
 pub mod records;
+pub mod table;

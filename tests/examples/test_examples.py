@@ -19,6 +19,7 @@ RUNS = {
     "detection.py": (["2"], "sklearn", "boxes: see detection.png"),
     "segmentation.py": (["8"], "torch", "step 8: loss"),
     "simclr.py": (["4"], "torch", "step 3: loss"),
+    "tables.py": (["6"], "xgboost", "one row of 7 numbers: PyTorch says"),
     "tabular.py": (["4"], "sklearn", "of 55 rows"),
     "keras_fit.py": (["1"], "tensorflow", "of the last epoch"),
     "ray_train.py": ([], "ray", "loss of the last checkpoint: 0.0"),
@@ -26,7 +27,7 @@ RUNS = {
 }
 
 #: Those that `make test` runs; `make test-long` runs all.
-SOME = ("resnet_photographs.py", "detection.py")
+SOME = ("resnet_photographs.py", "tables.py", "detection.py")
 
 pytestmark = [pytest.mark.slow, pytest.mark.trainers]
 

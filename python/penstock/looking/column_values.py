@@ -80,7 +80,7 @@ def true_rows(verb: str, root: Node, predicate: Expression, progress: Progress |
     wanted = ids if rows.is_identity else np.unique(ids := rows.ids(ids))
     possible = _possible(root, names, predicate, wanted)
     parts, done = [empty], 0
-    for part in _parts_of(root, names, possible, sees_nulls=True):
+    for part in parts_of(root, names, possible, sees_nulls=True):
         parts.append(np.broadcast_to(true_of(value_of(predicate, part.columns)), part.rows))
         done += part.rows
         if progress is not None:
@@ -120,7 +120,7 @@ def row_values(
     places = None if rows.is_identity else rows.ids(np.arange(rows.rows))
     wanted = np.arange(rows.rows) if places is None else np.unique(places)
     done, parts = 0, []
-    for part in _parts_of(root, names, wanted, sees_nulls=sees_nulls):
+    for part in parts_of(root, names, wanted, sees_nulls=sees_nulls):
         parts.append(make(dict(part.columns), part.rows))
         done += part.rows
         if progress is not None:
@@ -129,10 +129,10 @@ def row_values(
     if places is None or (rows.rows == len(wanted) and bool((places == wanted).all())):
         return whole
     taken = np.searchsorted(wanted, places)
-    return _taken(whole, taken)
+    return taken(whole, taken)
 
 
-def _parts_of(root: Node, names: set[str], ids: Ids, *, sees_nulls: bool) -> Iterator[_RowPart]:
+def parts_of(root: Node, names: set[str], ids: Ids, *, sees_nulls: bool) -> Iterator[_RowPart]:
     """Columns of rows by their ids, which ascend."""
     first_ids, links = resolve(root).first_ids, resolve(root).links
     if links:
@@ -178,10 +178,11 @@ def _of_each_leaf(root: Node, names: set[str]) -> Iterator[set[str]]:
 def _at_rows(pieces: Sequence[tuple[Ids, Any]]) -> Any:
     """A column of pieces, by the rows that each is of."""
     rows, columns = zip(*pieces, strict=True)
-    return _taken(_joined(columns), np.argsort(np.concatenate(rows)))
+    return taken(_joined(columns), np.argsort(np.concatenate(rows)))
 
 
-def _taken(column: Any, rows: Ids) -> Any:
+def taken(column: Any, rows: Ids) -> Any:
+    """Rows of a column, by their numbers."""
     return column.take(pa.array(rows)) if isinstance(column, pa.Array) else column[rows]
 
 
@@ -238,7 +239,7 @@ class _Looking:
         turn = np.argsort(samples)
         parts = [part.columns for part in self.batches(samples[turn])]
         back = np.argsort(turn)
-        return {name: _taken(_joined([part[name] for part in parts]), back) for name in self._names if parts}
+        return {name: taken(_joined([part[name] for part in parts]), back) for name in self._names if parts}
 
     def _runs(self, samples: Ids) -> list[Ids]:
         if not isinstance(self._source, BlockSource):
@@ -253,7 +254,7 @@ class _Looking:
         loaded = load_samples(self._source, self._read, spanned, threads=usable_cpus())
         if len(samples) == len(spanned):
             return loaded
-        return {name: _taken(column, samples - first) for name, column in materialize(loaded).items()}
+        return {name: taken(column, samples - first) for name, column in materialize(loaded).items()}
 
 
 def _plain(columns: Columns, spec: Spec, names: Sequence[str]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ Chains: TypeAlias = Mapping[str, tuple[Any, ...]]
 #: Each family's module, which has it as `FAMILY`.
 FAMILIES = {
     "image": "penstock.transform.image.family",
+    "table": "penstock.transform.table.family",
     "text": "penstock.transform.text",
 }
 
@@ -44,6 +45,7 @@ class Op:
     family: its row in `FAMILIES`. is_random: whether it draws. drawn_by: the fields that decide what. draws_apart: whether a chain that begins with it
     draws for itself, whatever `transform(draws=…)` says. on_pixels: whether it works on images; moves_pixels: whether a mask must then follow. on_batch: whether it works on whole batches, `batch(…).transform(op)`, and not on one column.
     goes_along: whether a chain that begins with it goes where the chain of another column does, so that transforms one after another are not joined.
+    in_one_kernel: whether one kernel does all chains of a transform that begin with such an op.
     """
 
     family: ClassVar[str]
@@ -54,6 +56,7 @@ class Op:
     moves_pixels: ClassVar[bool] = False
     on_batch: ClassVar[bool] = False
     goes_along: ClassVar[bool] = False
+    in_one_kernel: ClassVar[bool] = False
 
     def needs(self, name: str) -> tuple[str, ...]:
         """The columns that it works on, at the beginning of the chain of column `name`."""
@@ -259,7 +262,9 @@ def family_of(ops: Sequence[Any]) -> Family:
     """The family of a chain; PlanError for what is no op."""
     for op in ops:
         if not isinstance(op, Op):
-            raise PlanError(f"{quoted(op)}: not an op; use those of penstock.image or penstock.text, or map()")
+            raise PlanError(
+                f"{quoted(op)}: not an op; use those of penstock.image, penstock.text or penstock.table, or map()"
+            )
     found: Family = import_module(FAMILIES[ops[0].family if ops else "image"]).FAMILY
     return found
 
@@ -272,6 +277,8 @@ def needs_of(name: str, ops: Sequence[Any]) -> tuple[str, ...]:
 def groups_of(chains: Chains) -> list[dict[str, tuple[Any, ...]]]:
     """The chains that one kernel does together: those that work on the column of another one, with that one. Others are alone, in the order in which they are written."""
     leader = {name: name for name in chains}
+    joined = [name for name, ops in chains.items() if ops and getattr(ops[0], "in_one_kernel", False)]
+    leader |= dict.fromkeys(joined, joined[0] if joined else "")
     for name, ops in chains.items():
         for needed in needs_of(name, ops):
             if needed in leader:

@@ -31,6 +31,7 @@ mod parquet;
 mod progress;
 mod recordio;
 mod rows;
+mod table;
 mod tar;
 mod tfrecord;
 mod watched;
@@ -123,6 +124,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     recordio::register(module)?;
     tar::register(module)?;
     rows::register(module)?;
+    table::register(module)?;
     tfrecord::register(module)?;
     windows::register(module)
 }

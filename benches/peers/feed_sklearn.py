@@ -1,0 +1,58 @@
+"""scikit-learn's ColumnTransformer on a frame of pandas that is read from the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sklearn
+from common import BATCH, CPUS, Feed, main
+from mixed_table import CATEGORIES, CODES, FLOATS, INTEGERS, SKEWED, write
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+
+from work import Data
+
+
+def transformer(jobs: int | None) -> ColumnTransformer:
+    """What every side does."""
+    return ColumnTransformer(
+        [
+            ("floats", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), FLOATS),
+            ("integers", MinMaxScaler(), INTEGERS),
+            ("skewed", make_pipeline(FunctionTransformer(np.log1p), RobustScaler()), SKEWED),
+            ("categories", OneHotEncoder(handle_unknown="ignore", dtype=np.float32), CATEGORIES),
+            ("codes", OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1), CODES),
+        ],
+        n_jobs=jobs,
+    )
+
+
+def passes(data: Data, jobs: int | None) -> Iterator[Any]:
+    """Read, fit and transform, again and again."""
+    while True:
+        frame = pd.read_parquet(data.place("tables", "table.parquet"))
+        yield transformer(jobs).fit_transform(frame)
+
+
+def feed(data: Data, *, jobs: int | None) -> Feed:
+    """A pass is a batch of all rows."""
+    settings = {"n_jobs": jobs, "rows": BATCH["tables"]}
+    return Feed(batches=passes(data, jobs), column=lambda made: made, settings=settings)
+
+
+if __name__ == "__main__":
+    feeds = {"n_jobs=None": partial(feed, jobs=None), "n_jobs=CPUs": partial(feed, jobs=CPUS)}
+    main("scikit-learn", f"{sklearn.__version__}, pandas {pd.__version__}", {"tables": feeds}, write={"tables": write})

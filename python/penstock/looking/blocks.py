@@ -1,0 +1,67 @@
+"""The rows of a plan in blocks of columns, each once: what statistics are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.core.columns.spec import Ids
+from penstock.looking.column_values import parts_of, taken
+from penstock.looking.rows import Looking, digest
+from penstock.plan.columns import check_names
+from penstock.plan.nodes import Node, Read, Shuffle, describe
+from penstock.plan.tree import flow, leaves
+from penstock.resolve.resolved import resolve
+from penstock.resolve.row_places import RowPlaces
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlock:
+    """Some rows: columns by name, and the rows' ids."""
+
+    columns: Mapping[str, Any]
+    ids: Ids
+    places: RowPlaces
+
+    def place(self, row: int) -> tuple[str, int]:
+        """Where a row lies, in words, and its id in its source."""
+        number = int(self.ids[row])
+        return self.places(number), self.places.own_id(number)
+
+
+class Blocks:
+    """Goes through some columns of a plan, whose order does not matter: shuffles are looked through.
+
+    Attributes:
+        rows: how many there are.
+        digest: 32 hex digits of the data, and of which rows of it these are.
+    """
+
+    def __init__(self, verb: str, root: Node, names: Collection[str]) -> None:
+        while isinstance(root, Shuffle):
+            root = root.input
+        self._looking, self._root, self._names = Looking(verb, root, None), root, {*names}
+        check_names(verb, names, root)
+        self.rows = resolve(root).natural.rows
+        chosen = [describe(node) for node in flow(root) if not isinstance(node, Read)]
+        self.digest = digest("\0".join([resolve(root).digest, *chosen]))
+
+    def __iter__(self) -> Iterator[RowBlock]:
+        resolved = resolve(self._root)
+        rows, places = resolved.natural, RowPlaces(resolved.first_ids, leaves(self._root), resolved.links)
+        ids = np.arange(rows.rows)
+        ids, times = (ids, None) if rows.is_identity else np.unique(rows.ids(ids), return_counts=True)
+        if times is not None and bool((times == 1).all()):
+            times = None
+        done = 0
+        for part in parts_of(self._root, self._names, ids, sees_nulls=False):
+            mine = ids[done : done + part.rows]
+            columns = part.columns
+            if times is not None:  # rows that come several times count as often
+                again = np.repeat(np.arange(part.rows), times[done : done + part.rows])
+                mine, columns = mine[again], {name: taken(column, again) for name, column in columns.items()}
+            done += part.rows
+            yield RowBlock(columns, mine, places)

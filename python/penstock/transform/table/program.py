@@ -1,0 +1,189 @@
+"""Chains of ops become a native program, and columns what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core import kernels
+from penstock.core.columns.rows import spans_to_arrow
+from penstock.core.columns.spec import Columns, Field, Spans, Spec, is_text
+from penstock.core.errors import PlanError, RowError
+from penstock.core.messages import quoted
+from penstock.transform.family import Chains
+from penstock.transform.table.interactions import Interactions
+from penstock.transform.table.lane import Lane
+from penstock.transform.table.missing import FillMissing
+from penstock.transform.table.op import Step, TableOp
+
+
+class Input(NamedTuple):
+    """A column that chains begin with. kind: as native code takes one row of it. fill: what stands for missing texts."""
+
+    name: str
+    kind: str
+    fill: str | None = None
+
+
+class Output(NamedTuple):
+    """A column that comes out. array: the number of the program's array; None for text, which is its input as it is."""
+
+    name: str
+    field: Field
+    array: int | None
+    input: Input
+    features: tuple[str, ...]
+
+
+class Walked(NamedTuple):
+    """A chain, gone through: its input, native steps, and the lane at its end."""
+
+    input: Input
+    steps: list[Step]
+    lane: Lane
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """What chains become. program: None where all are text."""
+
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    program: kernels.TableProgram | None  # type: ignore[name-defined]  # the compiled module's
+
+    def given(self, columns: Mapping[str, Any]) -> list[Any]:
+        """Columns as native code takes them."""
+        return [native(columns[one.name], one) for one in self.inputs]
+
+
+def walk(name: str, ops: Sequence[TableOp], fields: Spec) -> Walked:
+    """Goes through a chain; PlanError for an op that does not fit."""
+    lane, steps, fill = ops[0].begin(name, fields), list[Step](), None
+    column = ops[0].needs(name)[0]
+    kind = {"float": lane.dtype, "integer": "int64", "text": "string"}.get(lane.kind, "float64")
+    for op in ops:
+        op.check_lane(name, lane)
+        steps += op.steps(lane)
+        if lane.kind == "text" and isinstance(op, FillMissing) and fill is None:
+            fill = str(op.fill)
+        lane = op.after(lane)
+    return Walked(Input(column, kind, fill), steps, lane)
+
+
+def last_lane(name: str, ops: Sequence[TableOp], fields: Spec) -> Lane:
+    """What a chain ends with."""
+    lane = ops[0].begin(name, fields)
+    for op in ops:
+        op.check_lane(name, lane)
+        lane = op.after(lane)
+    return lane
+
+
+def compiled(chains: Chains, fields: Spec, matrix: str | None = None) -> Compiled:
+    """The program of chains. matrix: the one column of float32 that all of them fill; None for a column each."""
+    inputs, outputs = dict[Input, int](), list[Output]()
+    native_chains, arrays = list[dict[str, Any]](), list[tuple[str, int]]()
+    offset = 0
+    for name, ops in chains.items():
+        walked = walk(name, ops, fields)
+        lane = walked.lane
+        features = tuple(f"{name}_{one}" for one in lane.names) if lane.kind == "vector" else (name,)
+        if lane.kind == "text":
+            if matrix is not None:
+                raise PlanError(
+                    f"matrix: column {quoted(name)} is text; encode it with OneHot, Ordinal or Target, or leave it out"
+                )
+            outputs.append(Output(name, lane.field, None, walked.input, ()))
+            continue
+        used, pairs = _used(ops[0], walked.input, fields)
+        width = len(features)
+        if matrix is None:
+            arrays.append((lane.dtype, width))
+            outputs.append(Output(name, lane.field, len(arrays) - 1, walked.input, features))
+        native_chains.append({
+            "name": name,
+            "inputs": [inputs.setdefault(one, len(inputs)) for one in used],
+            "pairs": pairs,
+            "steps": walked.steps,
+            "array": 0 if matrix is not None else len(arrays) - 1,
+            "offset": 0 if matrix is None else offset,
+            "width": width,
+        })  # fmt: skip
+        if matrix is not None:
+            outputs.append(Output(name, lane.field, 0, walked.input, features))
+            offset += width
+    if matrix is not None:
+        arrays = [("float32", offset)]
+        features = tuple(feature for one in outputs for feature in one.features)
+        outputs = [Output(matrix, Field("float32", (offset,)), 0, outputs[0].input, features)]
+    program = kernels.TableProgram([one.kind for one in inputs], native_chains, arrays) if native_chains else None
+    return Compiled(tuple(inputs), tuple(outputs), program)
+
+
+def _used(first: TableOp, given: Input, fields: Spec) -> tuple[list[Input], list[tuple[int, int]]]:
+    """The columns of a chain, and which of them are multiplied."""
+    if not isinstance(first, Interactions):
+        return [given], []
+    lanes = [(one, Lane.of_any(one, fields[one])) for one in first.of]
+    return [Input(one, lane.dtype if lane.kind == "float" else "int64") for one, lane in lanes], first.pairs
+
+
+def native(column: Any, given: Input) -> Any:
+    """A column as native code takes it: an array of floats, (whole numbers, which are missing), or (edges, bytes, which are missing)."""
+    if isinstance(column, Spans):
+        column = spans_to_arrow(column)
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks)
+    if not isinstance(column, pa.Array):
+        return _numbers(np.asarray(column), None, given)
+    if is_text(column.type):
+        return _texts(column if given.fill is None else column.fill_null(given.fill))
+    if given.kind == "string":
+        raise PlanError(f"transform: column {quoted(given.name)} is {column.type}, and the recipe was fitted on text")
+    if pa.types.is_floating(column.type):
+        return _numbers(column.to_numpy(zero_copy_only=False), None, given)
+    missing = flags(column)
+    if missing is not None:
+        column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
+    return _numbers(column.to_numpy(zero_copy_only=False), missing, given)
+
+
+def flags(column: pa.Array) -> npt.NDArray[np.bool_] | None:
+    """Which values are null; None for none."""
+    return np.asarray(pc.is_null(column).to_numpy(zero_copy_only=False)) if column.null_count else None
+
+
+def _numbers(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None, given: Input) -> Any:
+    if given.kind == "string" or values.dtype.kind not in "biuf":
+        raise PlanError(
+            f"transform: column {quoted(given.name)} is {values.dtype}, and the recipe was fitted on {'text' if given.kind == 'string' else 'numbers'}; read it as it was read then"
+        )
+    if values.dtype.kind == "f":
+        kind = np.float64 if values.dtype.itemsize == 8 else np.float32  # bytes
+        return np.ascontiguousarray(values, dtype=kind)
+    if values.dtype == np.uint64 and len(values) and int(values.max()) > np.iinfo(np.int64).max:
+        row = int(np.argmax(values))
+        raise RowError(
+            row, f"column '{given.name}': is {values[row]}, beyond 64 bits with a sign", "read it as float64"
+        )
+    return np.ascontiguousarray(values, dtype=np.int64), missing
+
+
+def _texts(column: pa.Array) -> Any:
+    large = column if pa.types.is_large_string(column.type) else column.cast(pa.large_string())
+    _, edges, data = large.buffers()
+    places = np.frombuffer(edges or bytes(8), np.int64)[large.offset : large.offset + len(large) + 1]
+    return places, np.frombuffer(data or b"", np.uint8), flags(large)
+
+
+def filled_texts(columns: Columns, output: Output) -> Any:
+    """A column of text, whose missing ones are filled."""
+    column: Any = columns[output.input.name]
+    texts = spans_to_arrow(column) if isinstance(column, Spans) else column
+    return texts if output.input.fill is None else texts.fill_null(output.input.fill)

@@ -1,0 +1,113 @@
+"""Which ops go to which columns of a dataset: a recipe becomes chains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.core.columns.spec import Spec
+from penstock.core.errors import PlanError
+from penstock.core.messages import quoted
+from penstock.core.names import did_you_mean
+from penstock.transform.table.interactions import Interactions
+from penstock.transform.table.lane import Lane
+from penstock.transform.table.missing import DropMissing, FillMissing, IsMissing
+from penstock.transform.table.op import TableOp
+from penstock.transform.table.selectors import On
+
+Named = Mapping[str, tuple[TableOp, ...]]
+
+
+def chains_of(
+    items: Sequence[TableOp | On], named: Named, left: Sequence[str], fields: Spec
+) -> dict[str, tuple[TableOp, ...]]:
+    """The chain of every column that has one, those of new columns first. left: columns to which nothing goes that is not named for them."""
+    for name in left:
+        if name not in fields:
+            raise PlanError(
+                f"recipe: no column {quoted(name)}; there are {', '.join(fields)}{did_you_mean(name, fields)}"
+            )
+    lanes = {
+        name: _lane_or_none(name, field) for name, field in fields.items() if name not in named and name not in left
+    }
+    chains: dict[str, list[TableOp]] = {}
+    open_lanes: dict[str, Lane] = {name: lane for name, lane in lanes.items() if lane is not None}
+    for item in items:
+        for name, op in _goes_to(item, open_lanes):
+            chains.setdefault(name, []).append(op)
+            open_lanes[name] = op.after(open_lanes[name])
+    made = {name: tuple(ops) for name, ops in chains.items()}
+    for name, ops in named.items():
+        _check_there(name, ops, fields)
+        made[name] = ops
+    if not made:
+        raise PlanError(
+            f"recipe: none of its ops goes to any of the columns {', '.join(fields)}; name columns: Recipe(city=OneHot())"
+        )
+    return _in_order(_with_indicators(made, fields), fields)
+
+
+def _lane_or_none(name: str, field: object) -> Lane | None:
+    try:
+        return Lane.of(name, field)  # type: ignore[arg-type]
+    except PlanError:  # lists, bytes: no op goes there by itself
+        return None
+
+
+def _goes_to(item: TableOp | On, lanes: Mapping[str, Lane]) -> list[tuple[str, TableOp]]:
+    if isinstance(item, On):
+        return [(name, op) for op in item.ops for name in item.where.columns(lanes)]
+    return [(name, item) for name, lane in lanes.items() if _suits(item, lane)]
+
+
+def _suits(op: TableOp, lane: Lane) -> bool:
+    """Whether an op goes to a column without being named for it."""
+    if isinstance(op, FillMissing):
+        return (
+            op.goes_to(lane)
+            and lane.kind in op.by_type
+            and not (op.strategy in ("mean", "median") and lane.dtype == "bool")
+        )
+    return lane.kind in op.by_type and (lane.dtype != "bool" or "text" in op.by_type)
+
+
+def _check_there(name: str, ops: Sequence[TableOp], fields: Spec) -> None:
+    for needed in ops[0].needs(name):
+        if needed not in fields:
+            raise PlanError(
+                f"recipe: no column {quoted(needed)}; there are {', '.join(fields)}{did_you_mean(needed, fields)}"
+            )
+    if name not in ops[0].needs(name) and name in fields:
+        raise PlanError(
+            f"recipe: {ops[0]} makes a new column, and there is a column {quoted(name)} already; give it another name"
+        )
+
+
+def _with_indicators(chains: Named, fields: Spec) -> dict[str, tuple[TableOp, ...]]:
+    """With a column more for each FillMissing(indicator=True), where the column could have missing values."""
+    made = dict(chains)
+    for name, ops in chains.items():
+        for op in ops:
+            if isinstance(op, FillMissing) and op.indicator and Lane.of_any(name, fields[name]).nullable:
+                marked = f"{name}_missing"
+                if marked in fields or marked in chains:
+                    raise PlanError(
+                        f"recipe: FillMissing(indicator=True) adds a column {quoted(marked)}, and there is one already; rename that, or write Recipe(other_name=IsMissing({quoted(name)}))"
+                    )
+                made[marked] = (IsMissing(name),)
+    return made
+
+
+def _in_order(chains: Named, fields: Spec) -> dict[str, tuple[TableOp, ...]]:
+    """New columns first, since they are made of others as these are read; then the others as the dataset has them."""
+    new = [name for name in chains if name not in fields]
+    return {name: chains[name] for name in [*new, *(name for name in fields if name in chains)]}
+
+
+def complete(chains: Named) -> tuple[str, ...]:
+    """The columns that no row may lack."""
+    return tuple(name for name, ops in chains.items() if any(isinstance(op, DropMissing) for op in ops))
+
+
+def is_feature_of(chains: Named, column: str) -> bool:
+    """Whether a column is among what the chains make features of."""
+    return column in chains or any(column in ops[0].of for ops in chains.values() if isinstance(ops[0], Interactions))

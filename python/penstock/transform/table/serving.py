@@ -1,0 +1,134 @@
+"""A recipe on one row, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.columns.rows import spans_to_arrow
+from penstock.core.columns.spec import Spans, Spec
+from penstock.core.errors import DataError, PlanError, RowError
+from penstock.core.messages import quoted
+from penstock.core.names import did_you_mean
+from penstock.transform.table.missing import DropMissing
+from penstock.transform.table.op import TableOp
+from penstock.transform.table.program import Output, compiled
+
+Chains = Mapping[str, tuple[TableOp, ...]]
+
+
+class Server:
+    """A fitted recipe's native program, for one row at a time."""
+
+    def __init__(self, recipe: Any) -> None:
+        chains: Chains = dict(recipe.chains)
+        made = compiled(recipe.working_chains, dict(recipe.fields), recipe.into)
+        self._inputs, self._outputs, self._program = made.inputs, made.outputs, made.program
+        self._complete = [name for name, ops in chains.items() if any(isinstance(op, DropMissing) for op in ops)]
+        self._is_one = {one.name: one.field.shape == () for one in made.outputs}
+
+    @property
+    def feature_names(self) -> list[str]:
+        """A name for every number."""
+        return [feature for one in self._outputs for feature in one.features]
+
+    @property
+    def spec(self) -> Spec:
+        """The columns that come out."""
+        return {one.name: one.field for one in self._outputs}
+
+    def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """What becomes of a row."""
+        for name in self._complete:
+            if (value := self._value(row, name)) is None or value != value:  # noqa: PLR0124  # NaN
+                raise DataError(
+                    f"apply: column {quoted(name)} is missing, and DropMissing leaves such rows out; serve none of them"
+                )
+        values = []
+        for one in self._inputs:
+            value = self._value(row, one.name)
+            if one.kind == "string" and (value is None or value != value):  # noqa: PLR0124  # NaN
+                value = one.fill
+            elif one.kind == "int64" and value is not None and value != value:  # noqa: PLR0124
+                value = None
+            values.append(value)
+        arrays = self._made(values)
+        return {
+            one.name: self._text(row, one) if one.array is None else self._of(one, arrays[one.array])
+            for one in self._outputs
+        }
+
+    def _made(self, values: list[Any]) -> list[Any]:
+        if self._program is None:
+            return []
+        try:
+            found: list[Any] = self._program.one(values)
+        except RowError as error:
+            raise DataError(f"apply: {error.found}; {error.do}") from None
+        except ValueError as error:
+            place, _, found_ = str(error).partition(" ")
+            one = self._inputs[int(place)] if place.isdigit() else None
+            if one is None:
+                raise
+            wanted = {"string": "text", "int64": "a whole number of 64 bits"}.get(one.kind, "a number")
+            raise DataError(
+                f"apply: column {quoted(one.name)} is {quoted(values[int(place)])}, where {wanted} belongs ({found_}); pass what the column held in training"
+            ) from None
+        return found
+
+    def _of(self, output: Output, numbers: Any) -> Any:
+        return numbers[0] if self._is_one[output.name] else numbers
+
+    def _text(self, row: Mapping[str, Any], output: Output) -> Any:
+        value = self._value(row, output.input.name)
+        if value is None:
+            return output.input.fill
+        if not isinstance(value, str):
+            raise DataError(
+                f"apply: column {quoted(output.input.name)} is {quoted(value)}, where text belongs; pass what the column held in training"
+            )
+        return value
+
+    def _value(self, row: Mapping[str, Any], name: str) -> Any:
+        try:
+            return row[name]
+        except KeyError:
+            raise PlanError(
+                f"apply: no column {quoted(name)}; the row has {', '.join(map(str, row))}{did_you_mean(name, [*map(str, row)])}; pass None where its value is missing"
+            ) from None
+
+
+def undone(chains: Chains, fields: Spec, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns as they were before chains, as far as these can be undone."""
+    found = dict[str, Any]()
+    for name, column in columns.items():
+        if name not in chains or name not in fields:
+            continue
+        ops, lanes = chains[name], [chains[name][0].begin(name, fields)]
+        for op in ops:
+            lanes.append(op.after(lanes[-1]))
+        values: Any = np.asarray(column)
+        values = values.astype(np.float64) if values.dtype.kind == "f" and values.ndim == 1 else values
+        for op, lane in zip(reversed(ops), reversed(lanes[:-1]), strict=True):
+            values = op.undo(values, lane)
+        found[name] = values
+    if not found:
+        raise PlanError(
+            f"inverse: none of the columns {', '.join(map(str, columns))} is one that the recipe makes of itself: {', '.join(chains)}"
+        )
+    return found
+
+
+def is_there(column: Any) -> npt.NDArray[np.bool_]:
+    """Which rows of a column are not missing."""
+    if isinstance(column, Spans):
+        column = spans_to_arrow(column)
+    if isinstance(column, pa.Array):
+        is_float = pa.types.is_floating(column.type)
+        return np.asarray(pc.invert(pc.is_null(column, nan_is_null=is_float)).to_numpy(zero_copy_only=False))
+    return ~np.isnan(column) if column.dtype.kind == "f" else np.ones(len(column), dtype=np.bool_)

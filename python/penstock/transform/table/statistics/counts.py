@@ -1,0 +1,88 @@
+"""Categories of a column, and how often each comes."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.errors import DataError
+from penstock.transform.table.statistics.protocol import Block
+
+#: Categories of single blocks that are held before they are added up.
+_PENDING = 1 << 20
+
+
+class Counts:
+    """Of the values of a column: text, whole numbers, or floats of which 0.0 and -0.0 are one. limit: more categories are an error; None: all are taken."""
+
+    takes_floats = False
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit, self.missing = limit, 0
+        self._parts, self._pending = list[tuple[pa.Array, npt.NDArray[np.int64]]](), 0
+
+    def add(self, block: Block) -> None:
+        """See `Statistic`."""
+        values = block.values
+        self.missing += values.null_count
+        found = pc.value_counts(values.drop_null() if values.null_count else values)
+        self._take(found.field(0), found.field(1).to_numpy())
+
+    def merge(self, other: Self) -> None:
+        """See `Statistic`."""
+        self.missing += other.missing
+        for values, counts in other._parts:
+            self._take(values, counts)
+
+    def next(self) -> Self | None:
+        """See `Statistic`."""
+        return None
+
+    def _take(self, values: pa.Array, counts: npt.NDArray[Any]) -> None:
+        self._parts.append((values, counts.astype(np.int64)))
+        self._pending += len(values)
+        if self._pending > max(_PENDING, 2 * len(self._parts[0][0])):
+            self._add_up()
+        if self.limit is not None and len(values) > self.limit:
+            self._refuse(len(values))
+
+    def _add_up(self) -> None:
+        if len(self._parts) > 1:
+            values = pa.chunked_array([part for part, _ in self._parts])
+            counts = np.concatenate([part for _, part in self._parts])
+            table = pa.table({"value": values, "count": counts}).group_by("value").aggregate([("count", "sum")])
+            summed = table.column("count_sum").combine_chunks().to_numpy()
+            self._parts = [(_one(table.column("value")), summed)]
+        self._pending = 0
+        if self.limit is not None and self._parts and len(self._parts[0][0]) > self.limit:
+            self._refuse(len(self._parts[0][0]))
+
+    def _refuse(self, found: int) -> None:
+        raise DataError(
+            f"has {found:,} categories or more, and {self.limit:,} are allowed; take Hash, Frequency or Vocabulary(max_size=…), or allow more with limit=…"
+        )
+
+    @property
+    def sorted(self) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+        """The categories in ascending order, text by its code points, with their counts."""
+        self._add_up()
+        if not self._parts:
+            return pa.array([], pa.large_string()), np.zeros(0, np.int64)
+        values, counts = self._parts[0]
+        order = pc.array_sort_indices(values)
+        return values.take(order), counts[order.to_numpy()]
+
+    @property
+    def most_frequent(self) -> Any:
+        """The category that comes most often, of several the least; None of nothing."""
+        values, counts = self.sorted
+        return values[int(np.argmax(counts))].as_py() if len(counts) else None
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    found: Any = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found

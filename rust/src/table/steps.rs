@@ -1,0 +1,402 @@
+//! What a step does to a lane.
+
+use super::categories::{Categories, float_bits, hash_integer, hash_text};
+use super::dates::{Part, parts};
+use super::failure::Failure;
+use super::lane::{Lane, text};
+
+/// What becomes of a value that has no code: another code, nothing, or an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// This one.
+    Is(i64),
+    /// It is missing afterwards.
+    Missing,
+    /// It is an error.
+    Refused,
+    /// The bucket that it falls into, of so many from `first` on.
+    Hashed {
+        /// The code of bucket 0.
+        first: i64,
+        /// How many.
+        buckets: u64,
+    },
+}
+
+/// One step of a chain.
+pub enum Step {
+    /// Texts become numbers.
+    Parse,
+    /// Missing numbers become this one.
+    Fill(f64),
+    /// Missing whole numbers become this one.
+    FillInteger(i64),
+    /// Numbers without a fraction become whole ones.
+    ToInteger,
+    /// Numbers of float32 as float64 holds them.
+    ToSingle,
+    /// 1 where missing, else 0.
+    IsMissing,
+    /// x - c.
+    Subtract(f64),
+    /// x / c.
+    Divide(f64),
+    /// x · c.
+    Multiply(f64),
+    /// x + c.
+    Add(f64),
+    /// At least and at most.
+    Clip(f64, f64),
+    /// ln(x + c).
+    Log(f64),
+    /// Box and Cox's power.
+    BoxCox(f64),
+    /// Yeo and Johnson's power.
+    YeoJohnson(f64),
+    /// How many of these edges, which ascend, are not above x.
+    Cut(Vec<f64>),
+    /// The code of a category.
+    Lookup {
+        /// The categories.
+        categories: Categories,
+        /// The code of others.
+        unknown: Code,
+        /// The code of what is missing.
+        missing: Code,
+    },
+    /// The number of a code; of codes below 0 the last one.
+    Table(Vec<f64>),
+    /// A vector with 1 at the code, all 0 for codes below 0.
+    OneHot(usize),
+    /// Parts of dates.
+    Dates {
+        /// Which.
+        parts: Vec<Part>,
+        /// How many units a day has.
+        per_day: i64,
+    },
+}
+
+type Done<'a> = Result<Lane<'a>, Failure>;
+
+impl Step {
+    /// What it makes of a lane.
+    ///
+    /// # Errors
+    /// For the first row that it cannot work on.
+    pub fn apply<'a>(&self, lane: Lane<'a>) -> Done<'a> {
+        match self {
+            Self::Parse => parse(&lane),
+            Self::FillInteger(value) => fill_integers(lane, *value),
+            Self::ToInteger => to_integers(lane),
+            Self::IsMissing => Ok(Lane::Integers(flags(&lane).into_iter().map(i64::from).collect(), Vec::new())),
+            Self::Lookup { categories, unknown, missing } => look_up(&lane, categories, *unknown, *missing),
+            Self::Table(values) => from_table(&lane, values),
+            Self::OneHot(width) => one_hot(&lane, *width),
+            Self::Dates { parts, per_day } => date_parts(&lane, parts, *per_day),
+            Self::Cut(edges) => cut(lane, edges),
+            Self::Log(_) | Self::BoxCox(_) => self.positive(lane),
+            _ => Ok(Lane::Floats(self.on_floats(lane.into_floats()?))),
+        }
+    }
+
+    fn on_floats(&self, mut values: Vec<f64>) -> Vec<f64> {
+        let each: &mut dyn FnMut(&mut [f64]) = &mut |all| match *self {
+            Self::Fill(fill) => all.iter_mut().for_each(|x| *x = if x.is_nan() { fill } else { *x }),
+            #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
+            Self::ToSingle => all.iter_mut().for_each(|x| *x = f64::from(*x as f32)),
+            Self::Subtract(c) => all.iter_mut().for_each(|x| *x -= c),
+            Self::Divide(c) => all.iter_mut().for_each(|x| *x /= c),
+            Self::Multiply(c) => all.iter_mut().for_each(|x| *x *= c),
+            Self::Add(c) => all.iter_mut().for_each(|x| *x += c),
+            Self::Clip(low, high) => all.iter_mut().for_each(|x| {
+                *x = if *x < low {
+                    low
+                } else if *x > high {
+                    high
+                } else {
+                    *x
+                }
+            }),
+            Self::YeoJohnson(power) => all.iter_mut().for_each(|x| *x = yeo_johnson(*x, power)),
+            _ => {}
+        };
+        each(&mut values);
+        values
+    }
+
+    fn positive<'a>(&self, lane: Lane<'a>) -> Done<'a> {
+        let mut values = lane.into_floats()?;
+        let (shift, name) = if let Self::Log(shift) = self { (*shift, "Log") } else { (0.0, "Power('box-cox')") };
+        for (row, x) in values.iter_mut().enumerate() {
+            if *x + shift <= 0.0 {
+                return Err(Failure::new(
+                    row,
+                    format!("is {x}, and {name} takes numbers above {}", -shift),
+                    "put Clip before it, or take Power('yeo-johnson'), which is defined for all numbers",
+                ));
+            }
+            *x = match *self {
+                Self::Log(1.0) => libm::log1p(*x),
+                Self::BoxCox(0.0) => libm::log(*x),
+                Self::BoxCox(power) => (libm::pow(*x, power) - 1.0) / power,
+                _ => libm::log(*x + shift),
+            };
+        }
+        Ok(Lane::Floats(values))
+    }
+}
+
+/// Yeo and Johnson (2000), as scikit-learn has it.
+#[must_use]
+pub fn yeo_johnson(x: f64, power: f64) -> f64 {
+    if x.is_nan() {
+        x
+    } else if x >= 0.0 {
+        if power.abs() < f64::EPSILON { libm::log1p(x) } else { (libm::pow(x + 1.0, power) - 1.0) / power }
+    } else if (power - 2.0).abs() > f64::EPSILON {
+        -(libm::pow(1.0 - x, 2.0 - power) - 1.0) / (2.0 - power)
+    } else {
+        -libm::log1p(-x)
+    }
+}
+
+/// Which rows are missing.
+fn flags(lane: &Lane<'_>) -> Vec<bool> {
+    let given = |missing: &Vec<bool>, rows: usize| if missing.is_empty() { vec![false; rows] } else { missing.clone() };
+    match lane {
+        Lane::Floats(values) | Lane::Vectors(values) => values.iter().map(|value| value.is_nan()).collect(),
+        Lane::Integers(values, missing) => given(missing, values.len()),
+        Lane::Texts { edges, missing, .. } => given(missing, edges.len() - 1),
+        Lane::Hot(codes, _) => vec![false; codes.len()],
+    }
+}
+
+fn parse<'a>(lane: &Lane<'_>) -> Done<'a> {
+    let Lane::Texts { edges, data, .. } = lane else {
+        return Err(Failure::misuse("Parse gets no text"));
+    };
+    let missing = flags(lane);
+    let number = |row: usize| {
+        if missing[row] {
+            return Ok(f64::NAN);
+        }
+        let text = String::from_utf8_lossy(text(edges, data, row));
+        text.trim().parse().map_err(|_| {
+            Failure::new(
+                row,
+                format!("is {text:?}, which is no number"),
+                "correct it, or leave such rows out with filter",
+            )
+        })
+    };
+    Ok(Lane::Floats((0..missing.len()).map(number).collect::<Result<_, _>>()?))
+}
+
+fn fill_integers(lane: Lane<'_>, fill: i64) -> Done<'_> {
+    let Lane::Integers(mut values, missing) = lane else {
+        return Err(Failure::misuse("FillInteger gets no whole numbers"));
+    };
+    for (value, missing) in values.iter_mut().zip(missing) {
+        if missing {
+            *value = fill;
+        }
+    }
+    Ok(Lane::Integers(values, Vec::new()))
+}
+
+fn to_integers(lane: Lane<'_>) -> Done<'_> {
+    if matches!(lane, Lane::Integers(..)) {
+        return Ok(lane);
+    }
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    let values = lane.into_floats()?;
+    let missing: Vec<bool> = values.iter().map(|value| value.is_nan()).collect();
+    if let Some(row) = values.iter().position(|x| !x.is_nan() && (x.fract() != 0.0 || *x < -END || *x >= END)) {
+        return Err(Failure::new(
+            row,
+            format!("is {}, which is no whole number of 64 bits", values[row]),
+            "cast to 'float64', or correct it",
+        ));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "checked above; NaN is marked")]
+    let whole = values.iter().map(|&x| x as i64).collect();
+    Ok(Lane::Integers(whole, if missing.contains(&true) { missing } else { Vec::new() }))
+}
+
+/// What a value is to categories and buckets.
+enum Key<'a> {
+    Text(&'a [u8]),
+    Number(i64),
+}
+
+/// The keys of a lane; None for what is missing.
+fn keys<'a>(lane: &'a Lane<'_>) -> Box<dyn Iterator<Item = Option<Key<'a>>> + 'a> {
+    match lane {
+        Lane::Floats(values) | Lane::Vectors(values) => {
+            Box::new(values.iter().map(|&x| (!x.is_nan()).then(|| Key::Number(float_bits(x)))))
+        }
+        Lane::Integers(values, missing) => Box::new(
+            values
+                .iter()
+                .enumerate()
+                .map(|(row, &x)| (!missing.get(row).is_some_and(|&is| is)).then_some(Key::Number(x))),
+        ),
+        Lane::Texts { edges, data, missing } => Box::new(
+            (0..edges.len() - 1)
+                .map(|row| (!missing.get(row).is_some_and(|&is| is)).then(|| Key::Text(text(edges, data, row)))),
+        ),
+        Lane::Hot(codes, _) => Box::new(codes.iter().map(|&code| Some(Key::Number(code)))),
+    }
+}
+
+/// Codes of rows; `of` says the code of a key.
+fn coded<'a>(lane: &Lane<'_>, missing: Code, mut of: impl FnMut(&Key<'_>) -> Code) -> Done<'a> {
+    let rows = match lane {
+        Lane::Floats(values) | Lane::Vectors(values) => values.len(),
+        Lane::Integers(values, _) | Lane::Hot(values, _) => values.len(),
+        Lane::Texts { edges, .. } => edges.len() - 1,
+    };
+    let (mut codes, mut gone) = (Vec::with_capacity(rows), Vec::new());
+    for (row, key) in keys(lane).enumerate() {
+        match key.as_ref().map_or(missing, &mut of) {
+            Code::Is(code) => codes.push(code),
+            Code::Hashed { first, buckets } => codes.push(first + key.as_ref().map_or(0, |key| bucket(key, buckets))),
+            Code::Missing => {
+                gone.resize(rows, false);
+                gone[row] = true;
+                codes.push(0);
+            }
+            Code::Refused => return Err(refused(row, lane, key.as_ref())),
+        }
+    }
+    Ok(Lane::Integers(codes, gone))
+}
+
+#[expect(clippy::cast_possible_wrap, reason = "there are at most 2^62 buckets")]
+fn bucket(key: &Key<'_>, buckets: u64) -> i64 {
+    let hash = match key {
+        Key::Text(text) => hash_text(text),
+        Key::Number(number) => hash_integer(*number),
+    };
+    (hash % buckets) as i64
+}
+
+fn refused(row: usize, lane: &Lane<'_>, key: Option<&Key<'_>>) -> Failure {
+    let found = match (key, lane) {
+        (None, _) => {
+            return Failure::new(
+                row,
+                "is missing, and was in no row that the recipe was fitted on",
+                "put FillMissing before it, or choose handle_unknown='ignore'",
+            );
+        }
+        (Some(Key::Text(text)), _) => format!("{:?}", String::from_utf8_lossy(text)),
+        (_, Lane::Floats(values)) => values[row].to_string(),
+        (Some(Key::Number(number)), _) => number.to_string(),
+    };
+    Failure::new(
+        row,
+        format!("is {found}, a category in no row that the recipe was fitted on"),
+        "fit the recipe on data that has it, or choose handle_unknown='ignore'",
+    )
+}
+
+fn look_up<'a>(lane: &Lane<'_>, categories: &Categories, unknown: Code, missing: Code) -> Done<'a> {
+    coded(lane, missing, |key| {
+        let found = match (key, categories) {
+            (Key::Text(text), Categories::Texts(table)) => table.get(*text),
+            (Key::Number(number), Categories::Integers(table)) => table.get(number),
+            _ => None,
+        };
+        found.map_or(unknown, |&code| Code::Is(code))
+    })
+}
+
+fn codes<'l>(lane: &'l Lane<'_>) -> Result<(&'l [i64], &'l [bool]), Failure> {
+    let Lane::Integers(codes, missing) = lane else {
+        return Err(Failure::misuse("a step on codes gets none"));
+    };
+    Ok((codes, missing))
+}
+
+fn from_table<'a>(lane: &Lane<'_>, values: &[f64]) -> Done<'a> {
+    let (codes, missing) = codes(lane)?;
+    let last = values.last().copied().unwrap_or(f64::NAN);
+    let number = |(row, &code): (usize, &i64)| {
+        if missing.get(row).is_some_and(|&is| is) {
+            f64::NAN
+        } else {
+            usize::try_from(code).ok().and_then(|code| values.get(code)).copied().unwrap_or(last)
+        }
+    };
+    Ok(Lane::Floats(codes.iter().enumerate().map(number).collect()))
+}
+
+fn one_hot<'a>(lane: &Lane<'_>, width: usize) -> Done<'a> {
+    let (codes, missing) = codes(lane)?;
+    let gone = |row: usize| missing.get(row).is_some_and(|&is| is);
+    Ok(Lane::Hot(codes.iter().enumerate().map(|(row, &code)| if gone(row) { -1 } else { code }).collect(), width))
+}
+
+fn cut<'a>(lane: Lane<'a>, edges: &[f64]) -> Done<'a> {
+    let values = lane.into_floats()?;
+    let missing: Vec<bool> = values.iter().map(|value| value.is_nan()).collect();
+    #[expect(clippy::cast_possible_wrap, reason = "there are few edges")]
+    let bins = values.iter().map(|x| edges.partition_point(|edge| edge <= x) as i64).collect();
+    Ok(Lane::Integers(bins, if missing.contains(&true) { missing } else { Vec::new() }))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "parts of dates are small")]
+fn date_parts<'a>(lane: &Lane<'_>, wanted: &[Part], per_day: i64) -> Done<'a> {
+    let (numbers, missing) = codes(lane)?;
+    let mut found = Vec::with_capacity(numbers.len() * wanted.len());
+    for (row, &number) in numbers.iter().enumerate() {
+        if missing.get(row).is_some_and(|&is| is) {
+            found.extend(wanted.iter().map(|_| f64::NAN));
+            continue;
+        }
+        let Some(date) = parts(number, per_day) else {
+            return Err(Failure::new(
+                row,
+                format!("is {number}, a date beyond the years 1 to 9999"),
+                "say what its numbers count: DateParts(…, unit='s'), 'ms', 'us', 'ns' or 'D'",
+            ));
+        };
+        found.extend(wanted.iter().map(|&part| date.part(part) as f64));
+    }
+    Ok(Lane::Vectors(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floats(step: &Step, values: &[f64]) -> Vec<f64> {
+        step.apply(Lane::Floats(values.to_vec())).ok().unwrap().into_floats().ok().unwrap()
+    }
+
+    #[test]
+    fn steps_on_numbers() {
+        assert_eq!(floats(&Step::Fill(2.0), &[1.0, f64::NAN]), [1.0, 2.0]);
+        assert_eq!(floats(&Step::Clip(0.0, 1.0), &[-1.0, 0.5, 3.0]), [0.0, 0.5, 1.0]);
+        assert_eq!(floats(&Step::Cut(vec![1.0, 2.0]), &[0.0, 1.0, 5.0]), [0.0, 1.0, 2.0]);
+        assert!(Step::Log(0.0).apply(Lane::Floats(vec![1.0, 0.0])).is_err_and(|failure| failure.row == 1));
+        assert!(Step::ToInteger.apply(Lane::Floats(vec![1.5])).is_err());
+    }
+
+    #[test]
+    fn categories_have_codes() {
+        let step = Step::Lookup {
+            categories: Categories::of_texts([b"a".as_slice(), b"bc"].into_iter()),
+            unknown: Code::Is(-1),
+            missing: Code::Missing,
+        };
+        let lane = Lane::Texts { edges: &[0, 2, 3, 3], data: b"bcx", missing: vec![false, false, true] };
+        let made = step.apply(lane).ok().unwrap().into_floats().ok().unwrap();
+        assert_eq!(made[..2], [1.0, -1.0]);
+        assert!(made[2].is_nan());
+        let vectors = Step::OneHot(2).apply(Lane::Integers(vec![1, -1], vec![])).ok().unwrap();
+        assert_eq!(vectors.into_floats().ok().unwrap(), [0.0, 1.0, 0.0, 0.0]);
+    }
+}
