@@ -21,7 +21,7 @@ def test_every_row_comes_once(tmp_path: Path) -> None:
     assert (blocks.rows, found.tolist()) == (3000, [*range(3000)])
     (first, *_) = ps.read(tmp_path).filter(ps.col("x") >= 1500).blocks(["t", "x"])
     assert first.columns["t"][0].as_py() == "row 500"
-    assert first.place(0)[0].endswith("1.parquet, row 500")
+    assert first.place(0)[0].endswith("1.parquet, record 500")
 
 
 def test_chosen_rows_have_their_own_digest() -> None:

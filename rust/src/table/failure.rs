@@ -32,7 +32,7 @@ impl Failure {
     /// The same of a column, in a chunk that begins at row `first`.
     #[must_use]
     pub fn of_column(self, name: &str, first: usize) -> RowFailure {
-        let found = format!("column '{name}': {}", self.found);
+        let found = format!("column '{name}' {}", self.found);
         RowFailure { row: first + self.row, found, remedy: self.remedy }
     }
 }

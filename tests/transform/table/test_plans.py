@@ -48,7 +48,7 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "before the shuffle": lambda: rows().transform(FITTED).shuffle(seed=1).batch(12),
     "cached": lambda: rows().shuffle(seed=1).transform(FITTED).cache().batch(12),
     "matrix": lambda: rows().shuffle(seed=1).select("age", "rooms", "city", "y").transform(MATRIX).batch(12),
-    "dropped": lambda: rows().transform(T.Recipe(age=[T.DropMissing(), T.MinMax()]).fit(rows())).select("age").batch(12),
+    "dropped": lambda: rows().transform(T.Recipe(age=[T.DropMissing(), T.MinMax()]).fit(rows())).select("age").batch(12, drop_last=True),
 }  # fmt: skip
 
 
@@ -114,8 +114,7 @@ def test_one_row_served_is_a_row_of_a_batch() -> None:
 
 def test_columns_that_nobody_uses_are_not_made() -> None:
     plan = rows().transform(FITTED)
-    told = plan.select("rooms", "y").explain()
-    assert "age" not in told.split("optimised")[-1] or "age=" not in told.split("runs")[-1]
+    assert "read where=memory format=arrays columns=[rooms, y], transform rooms=" in plan.select("rooms", "y").explain()
     assert [*plan.select("age_missing", "rooms").head(3)] == ["age_missing", "rooms"]
     promises.assert_same(plan.select("rooms").head(9), {"rooms": plan.head(9)["rooms"]})
 
@@ -127,14 +126,14 @@ def test_bad_rows_are_named_and_replaced(tmp_path: Path) -> None:
     pq.write_table(table.set_column(0, "x", [[*map(float, range(48)), -5.0, -1.0]]), tmp_path / "bad.parquet")
     plan = ps.read(tmp_path / "bad.parquet").transform(fitted).batch(10)
     with pytest.raises(
-        ps.DataError, match=r"bad\.parquet, row 48: column 'x': is -5, and Log takes numbers above -1; "
+        ps.DataError, match=r"bad\.parquet, record 48: column 'x' is -5, and Log takes numbers above -1; "
     ):
         passes(plan, 1)
-    with ps.Loader(plan, on_error="substitute") as loader, pytest.warns(match="row 48"):
+    with ps.Loader(plan, on_error="substitute") as loader, pytest.warns(match="record 48"):
         assert [len(batch["x"]) for batch in loader] == [10] * 5
     pq.write_table(table.set_column(1, "word", [["a"] * 49 + ["zz"]]), tmp_path / "new.parquet")
     with pytest.raises(
-        ps.DataError, match=r"row 49: column 'word': is \"zz\", a category in no row that the recipe was fitted on"
+        ps.DataError, match=r"record 49: column 'word' is \"zz\", a category in no row that the recipe was fitted on"
     ):
         passes(ps.read(tmp_path / "new.parquet").transform(fitted).batch(10), 1)
 

@@ -65,7 +65,7 @@ def test_selectors() -> None:
 def test_columns_of_lists_are_left_alone() -> None:
     rows = ps.from_arrays({"x": [1.0, 2.0], "many": np.ones((2, 3))})
     assert where(T.Recipe(T.Standardize()), rows) == {"x": ["Standardize"]}
-    with pytest.raises(ps.PlanError, match=r"column 'many' is float64"):
+    with pytest.raises(ps.PlanError, match=r"column 'many', which is a vector"):
         T.Recipe(many=T.Standardize()).fit(rows)
 
 
@@ -145,7 +145,7 @@ def test_whole_numbers_beyond_2_to_the_53_stay_apart() -> None:
 
 def test_codes_cannot_be_missing() -> None:
     rows = ps.from_arrays({"x": np.array([1.0, np.nan, 3.0])})
-    with pytest.raises(ps.DataError, match=r"row 1.*FillMissing before it"):
+    with pytest.raises(ps.DataError, match=r"sample 1: column 'x' is missing.*FillMissing before it"):
         rows.transform(T.Recipe(x=T.Bins(2)).fit(rows)).head()
 
 
@@ -163,7 +163,7 @@ def test_floats_and_whole_numbers_are_the_same_categories() -> None:
 
 def test_dates_out_of_range() -> None:
     rows = ps.from_arrays({"when": np.array([0, 10**15])})
-    with pytest.raises(ps.DataError, match=r"row 1.*beyond the years 1 to 9999.*unit="):
+    with pytest.raises(ps.DataError, match=r"sample 1: .*beyond the years 1 to 9999.*unit="):
         rows.transform(when=T.DateParts("year", unit="s")).head()
     parts = rows.transform(when=T.DateParts("year", unit="us")).head()["when"]
     assert (parts.tolist(), parts.dtype) == ([1970.0, 2001.0], np.float32)
@@ -172,9 +172,9 @@ def test_dates_out_of_range() -> None:
 def test_texts_of_numbers() -> None:
     rows = ps.from_arrays({"t": ["1.5", " -2e3 ", "7"]})
     assert rows.transform(t=T.Cast("float64")).head()["t"].tolist() == [1.5, -2000.0, 7.0]
-    with pytest.raises(ps.DataError, match=r"row 0.*is 1.5, which is no whole number"):
+    with pytest.raises(ps.DataError, match=r"sample 0: .*is 1.5, which is no whole number"):
         rows.transform(t=T.Cast("int64")).head()
-    with pytest.raises(ps.DataError, match=r"row 1.*is \"1,5\", which is no number"):
+    with pytest.raises(ps.DataError, match=r"sample 1: .*is \"1,5\", which is no number"):
         ps.from_arrays({"t": ["1", "1,5"]}).transform(t=T.Cast("float32")).head()
 
 
@@ -199,8 +199,8 @@ def test_hashes_are_the_same_for_ever() -> None:
         .head()["w"]
     )
     numbers = ps.from_arrays({"n": [0, 1, -1, 2**62]}).transform(n=T.Hash(1000)).head()["n"]
-    assert codes.tolist() == [0, 0, 0, 0]
-    assert numbers.tolist() == [0, 0, 0, 0]
+    assert codes.tolist() == [535, 605, 476, 515]
+    assert numbers.tolist() == [535, 465, 936, 75]
 
 
 def test_dropped_rows() -> None:

@@ -63,6 +63,7 @@ class Interactions(TableOp):
 
     def begin(self, name: str, fields: Spec) -> Lane:
         """See `TableOp`."""
+        self.output(name, fields)
         return floats()
 
     def check_lane(self, name: str, lane: Lane) -> None:

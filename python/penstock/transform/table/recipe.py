@@ -99,6 +99,10 @@ class Recipe:
         """What one part of the data has to say, in one pass: see `merge`."""
         return self._resolved(data, allow).partial(data, allow=allow, progress=progress)
 
+    def on_dataset(self, data: Any) -> Any:
+        """What `Dataset.transform` says of a recipe that knows nothing yet."""
+        raise PlanError("transform: the recipe has not been fitted; write fitted = recipe.fit(train), and transform(fitted)")
+
     @property
     def is_fitted(self) -> bool:
         """False: only a `FittedRecipe` may be."""
