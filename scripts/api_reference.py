@@ -124,6 +124,8 @@ HOMES = {"penstock.image": "penstock.transform.image", "penstock.text": "penstoc
 OPTIONS = {"penstock.Loader": "loader.options.LoaderOptions"}
 #: Classes that users receive and never make: without a signature.
 RECEIVED = {"Dataset", "Expression", "RowGenerator", "Simulation", "NodeEpoch"}
+#: Of the families of transforms, the classes that are no ops: the engine calls those' methods.
+RECIPES = {"penstock.table.Recipe", "penstock.table.FittedRecipe"}
 #: Classes that users make or catch, and whose methods the package or a framework calls.
 WITHOUT_METHODS = {
     *("Access", "Column", "DataError", "Field", "Format", "Limits", "Manifest", "RowError", "Spans"),
@@ -239,7 +241,7 @@ def entries_of(package: Any, page: Page) -> Iterator[Entry]:
             entry.thing.is_class
             and last not in WITHOUT_METHODS
             and not entry.is_error
-            and not name.startswith(("penstock.image.", "penstock.text."))
+            and (name in RECIPES or not name.startswith(("penstock.image.", "penstock.table.", "penstock.text.")))
         ):
             for member in entry.thing.members.values():
                 is_method = member.is_function or "property" in member.labels

@@ -7,12 +7,13 @@ use pyo3::types::{PyDict, PyList};
 use super::errors::row_error;
 use super::{Bytes, Ids, detach_for, kernel_pool, misuse};
 use crate::table::categories::Categories;
+use crate::table::codes::Code;
 use crate::table::dates::Part;
 use crate::table::lane::Column;
 use crate::table::moments::Moments;
 use crate::table::program::{Array, Chain, Program};
 use crate::table::radix;
-use crate::table::steps::{Code, Step};
+use crate::table::steps::Step;
 
 type Floats<'py> = PyReadonlyArray1<'py, f64>;
 type Flags<'py> = PyReadonlyArray1<'py, bool>;

@@ -4,6 +4,7 @@
 //! serving gives the bits that training had. `moments` and `radix` sum and rank exactly: what they find does not depend on the order of the rows, and adds up.
 
 pub mod categories;
+pub mod codes;
 pub mod dates;
 pub mod failure;
 pub mod lane;

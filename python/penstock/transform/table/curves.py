@@ -30,7 +30,7 @@ class Log(TableOp):
     Example:
         prices = ps.from_arrays({"price": [0.0, 1.0]})
         recipe = ps.table.Recipe(ps.table.Log()).fit(prices)
-        prices.transform(recipe).head()["price"].round(4).tolist() == [0.0, 0.6931]
+        prices.transform(recipe).head()["price"].astype(float).round(4).tolist() == [0.0, 0.6931]
     """
 
     plus: float = 1.0
@@ -72,7 +72,7 @@ class Power(TableOp):
     Example:
         prices = ps.from_arrays({"price": np.exp(np.linspace(-2, 2, 101))})
         recipe = ps.table.Recipe(ps.table.Power("box-cox")).fit(prices)  # the exponent is 0: a logarithm
-        prices.transform(recipe).head(1)["price"].round(2).tolist() == [-1.72]
+        prices.transform(recipe).head(1)["price"].astype(float).round(2).tolist() == [-1.72]
     """
 
     method: str = "yeo-johnson"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -29,7 +30,7 @@ class TableOp(Op):
     fitted: what it learnt; None before `fit`, and for ops that learn nothing.
     """
 
-    fitted: Fitted | None = field(default=None, kw_only=True, repr=False)
+    fitted: Fitted | None = field(default=None, init=False, repr=False)
 
     family = "table"
     goes_along = True
@@ -69,7 +70,10 @@ class TableOp(Op):
 
     def with_learnt(self, value: Mapping[str, Any], digest: str) -> Self:
         """The same with what it learnt."""
-        return replace(self, fitted=Fitted.of(value, digest))
+        made = copy.copy(self)
+        vars(made).pop("learnt", None)
+        object.__setattr__(made, "fitted", Fitted.of(value, digest))
+        return made
 
     def after(self, lane: Lane) -> Lane:
         """What it makes of a lane, as far as that is known before it is fitted."""

@@ -169,9 +169,7 @@ def _numbers(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None, gi
         return np.ascontiguousarray(values, dtype=kind)
     if values.dtype == np.uint64 and len(values) and int(values.max()) > np.iinfo(np.int64).max:
         row = int(np.argmax(values))
-        raise RowError(
-            row, f"column '{given.name}' is {values[row]}, beyond 64 bits with a sign", "read it as float64"
-        )
+        raise RowError(row, f"column '{given.name}' is {values[row]}, beyond 64 bits with a sign", "read it as float64")
     return np.ascontiguousarray(values, dtype=np.int64), missing
 
 

@@ -15,7 +15,6 @@ from penstock.core.arguments import path_of
 from penstock.core.columns.spec import Field
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.core.messages import quoted
-from penstock.transform.family import Fitted
 from penstock.transform.table.bins import Bins
 from penstock.transform.table.cast import Cast
 from penstock.transform.table.categories import Frequency, Hash, OneHot, Ordinal, Vocabulary
@@ -104,5 +103,5 @@ def _op_of(said: Mapping[str, Any]) -> TableOp:
     if op is None:
         raise PlanError(f"no op {quoted(said['op'])}")
     arguments = {name: tuple(value) if isinstance(value, list) else value for name, value in said["arguments"].items()}
-    fitted = Fitted.of(said["learnt"], said["digest"]) if "learnt" in said else None
-    return op(**arguments, fitted=fitted)
+    made = op(**arguments)
+    return made.with_learnt(said["learnt"], said["digest"]) if "learnt" in said else made

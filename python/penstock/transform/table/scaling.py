@@ -74,7 +74,7 @@ class Standardize(_Scaling):
     Example:
         heights = ps.from_arrays({"height": [1.0, 2.0, 3.0]})
         recipe = ps.table.Recipe(ps.table.Standardize()).fit(heights)
-        heights.transform(recipe).head()["height"].round(3).tolist() == [-1.225, 0.0, 1.225]
+        heights.transform(recipe).head()["height"].astype(float).round(3).tolist() == [-1.225, 0.0, 1.225]
     """
 
     with_mean: bool = True

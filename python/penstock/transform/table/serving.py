@@ -54,8 +54,8 @@ class Server:
             value = self._value(row, one.name)
             if one.kind == "string" and (value is None or value != value):  # noqa: PLR0124  # NaN
                 value = one.fill
-            elif one.kind == "int64" and value is not None and value != value:  # noqa: PLR0124
-                value = None
+            elif one.kind == "int64" and value is not None and type(value) is not int:
+                value = _whole(value)
             values.append(value)
         arrays = self._made(values)
         return {
@@ -101,6 +101,13 @@ class Server:
             raise PlanError(
                 f"apply: no column {quoted(name)}; the row has {', '.join(map(str, row))}{did_you_mean(name, [*map(str, row)])}; pass None where its value is missing"
             ) from None
+
+
+def _whole(value: Any) -> Any:
+    """A value of a column of whole numbers: NaN is missing, and 3.0 is 3; others as they are."""
+    if isinstance(value, (float, np.floating)):
+        return None if value != value else int(value) if value.is_integer() else value  # noqa: PLR0124  # NaN
+    return bool(value) if isinstance(value, np.bool_) else value
 
 
 def undone(chains: Chains, fields: Spec, columns: Mapping[str, Any]) -> dict[str, Any]:

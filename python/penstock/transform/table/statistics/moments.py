@@ -17,10 +17,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Moments:
-    """Of finite numbers; what is missing is counted. total and squares: exact sums, of units of 2**-1074 and of their squares.
-
-    moments = Moments(); moments.add(Block(np.array([1.0, 3.0]))); moments.mean == 2.0
-    """
+    """Of finite numbers; what is missing is counted. total and squares: exact sums, of units of 2**-1074 and of their squares."""
 
     takes_floats = True
 
