@@ -223,7 +223,7 @@ class Dataset:
             raise PlanError(f"drop: {', '.join(dropped)} are all columns, and none is left; keep at least one")
         return self._then(Select(input=self.root, columns=left))
 
-    def transform(self, *on_batch: Any, **columns: Any) -> Dataset:
+    def transform(self, /, *on_batch: Any, **columns: Any) -> Dataset:
         """Native ops on named columns, or on whole batches.
 
         Neighbouring ops on one column run as one kernel. Random ops draw from a key made of (seed, epoch, sample id).

@@ -251,6 +251,7 @@ fn step_of(given: &Bound<'_, PyDict>) -> PyResult<Step> {
     let name: String = item(given, "step")?;
     Ok(match name.as_str() {
         "parse" => Step::Parse,
+        "parse_integer" => Step::ParseInteger,
         "fill" => Step::Fill(item(given, "value")?),
         "fill_integer" => Step::FillInteger(item(given, "value")?),
         "to_integer" => Step::ToInteger,

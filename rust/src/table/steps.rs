@@ -10,6 +10,8 @@ use super::lane::{Lane, text};
 pub enum Step {
     /// Texts become numbers.
     Parse,
+    /// Texts become whole numbers.
+    ParseInteger,
     /// Missing numbers become this one.
     Fill(f64),
     /// Missing whole numbers become this one.
@@ -69,7 +71,12 @@ impl Step {
     /// For the first row that it cannot work on.
     pub fn apply<'a>(&self, lane: Lane<'a>) -> Done<'a> {
         match self {
-            Self::Parse => parse(&lane),
+            Self::Parse => Ok(Lane::Floats(parse(&lane, f64::NAN, "no number", |text| text.parse().ok())?)),
+            Self::ParseInteger => {
+                let missing = flags(&lane);
+                let whole = parse(&lane, 0, "no whole number of 64 bits", parse_integer)?;
+                Ok(Lane::Integers(whole, if missing.contains(&true) { missing } else { Vec::new() }))
+            }
             Self::FillInteger(value) => fill_integers(lane, *value),
             Self::ToInteger => to_integers(lane),
             Self::IsMissing => Ok(Lane::Integers(flags(&lane).into_iter().map(i64::from).collect(), Vec::new())),
@@ -121,8 +128,7 @@ impl Step {
             }
             *x = match *self {
                 Self::Log(1.0) => libm::log1p(*x),
-                Self::BoxCox(0.0) => libm::log(*x),
-                Self::BoxCox(power) => (libm::pow(*x, power) - 1.0) / power,
+                Self::BoxCox(power) => powered(libm::log(*x), power),
                 _ => libm::log(*x + shift),
             };
         }
@@ -130,17 +136,20 @@ impl Step {
     }
 }
 
-/// Yeo and Johnson (2000), as scikit-learn has it.
+/// (e^(power · log) - 1) / power, which is the logarithm itself at 0, and near it no difference of equal numbers.
+fn powered(log: f64, power: f64) -> f64 {
+    if power.abs() < f64::EPSILON { log } else { libm::expm1(power * log) / power }
+}
+
+/// Yeo and Johnson (2000).
 #[must_use]
 pub fn yeo_johnson(x: f64, power: f64) -> f64 {
     if x.is_nan() {
         x
     } else if x >= 0.0 {
-        if power.abs() < f64::EPSILON { libm::log1p(x) } else { (libm::pow(x + 1.0, power) - 1.0) / power }
-    } else if (power - 2.0).abs() > f64::EPSILON {
-        -(libm::pow(1.0 - x, 2.0 - power) - 1.0) / (2.0 - power)
+        powered(libm::log1p(x), power)
     } else {
-        -libm::log1p(-x)
+        -powered(libm::log1p(-x), 2.0 - power)
     }
 }
 
@@ -155,25 +164,30 @@ fn flags(lane: &Lane<'_>) -> Vec<bool> {
     }
 }
 
-fn parse<'a>(lane: &Lane<'_>) -> Done<'a> {
+/// The numbers that texts say. lost: stands for what is missing; what: texts that say none are not.
+fn parse<T: Copy>(lane: &Lane<'_>, lost: T, what: &str, of: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Failure> {
     let Lane::Texts { edges, data, .. } = lane else {
         return Err(Failure::misuse("Parse gets no text"));
     };
-    let missing = flags(lane);
-    let number = |row: usize| {
-        if missing[row] {
-            return Ok(f64::NAN);
+    let number = |(row, missing): (usize, bool)| {
+        if missing {
+            return Ok(lost);
         }
         let text = String::from_utf8_lossy(text(edges, data, row));
-        text.trim().parse().map_err(|_| {
-            Failure::new(
-                row,
-                format!("is {text:?}, which is no number"),
-                "correct it, or leave such rows out with filter",
-            )
+        of(text.trim()).ok_or_else(|| {
+            let found = format!("is {text:?}, which is {what}");
+            Failure::new(row, found, "correct it, or leave such rows out with filter")
         })
     };
-    Ok(Lane::Floats((0..missing.len()).map(number).collect::<Result<_, _>>()?))
+    flags(lane).into_iter().enumerate().map(number).collect()
+}
+
+/// "3", and "3.0" where float64 says exactly what is meant.
+fn parse_integer(text: &str) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let float = || text.parse::<f64>().ok().filter(|x| x.fract() == 0.0 && x.abs() <= EXACT);
+    #[expect(clippy::cast_possible_truncation, reason = "it has no fraction, and 53 bits")]
+    text.parse().ok().or_else(|| float().map(|x| x as i64))
 }
 
 fn fill_integers(lane: Lane<'_>, fill: i64) -> Done<'_> {
@@ -251,6 +265,8 @@ mod tests {
         assert_eq!(floats(&Step::Cut(vec![1.0, 2.0]), &[0.0, 1.0, 5.0]), [0.0, 1.0, 2.0]);
         assert!(Step::Log(0.0).apply(Lane::Floats(vec![1.0, 0.0])).is_err_and(|failure| failure.row == 1));
         assert!(Step::ToInteger.apply(Lane::Floats(vec![1.5])).is_err());
+        assert_eq!(parse_integer("9007199254740993"), Some(9_007_199_254_740_993));
+        assert_eq!((parse_integer("-2.0"), parse_integer("1.5"), parse_integer("")), (Some(-2), None, None));
     }
 
     #[test]

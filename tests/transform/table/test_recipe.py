@@ -86,6 +86,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "strategy": (lambda: T.FillMissing("max"), "choose one of"),
     "fill nan": (lambda: T.FillMissing(value=float("nan")), "FillMissing"),
     "constant": (lambda: T.FillMissing("constant"), "FillMissing"),
+    "fill infinity": (lambda: T.FillMissing(value=float("inf")), "FillMissing"),
+    "fill beyond": (lambda: T.FillMissing(value=2**64), "FillMissing"),
+    "unknown value": (lambda: T.Ordinal(unknown_value=0), "below 0"),
+    "dropped alone": (lambda: data().transform(x=T.DropMissing()), "which a Recipe does"),
     "clip": (T.Clip, "bounds in one way"),
     "clip twice": (lambda: T.Clip(low=1, z=2), "bounds in one way"),
     "clip upside down": (lambda: T.Clip(low=2, high=1), "exchange"),
@@ -172,8 +176,10 @@ def test_dates_out_of_range() -> None:
 def test_texts_of_numbers() -> None:
     rows = ps.from_arrays({"t": ["1.5", " -2e3 ", "7"]})
     assert rows.transform(t=T.Cast("float64")).head()["t"].tolist() == [1.5, -2000.0, 7.0]
-    with pytest.raises(ps.DataError, match=r"sample 0: .*is 1.5, which is no whole number"):
+    with pytest.raises(ps.DataError, match=r"sample 0: .*is \"1.5\", which is no whole number"):
         rows.transform(t=T.Cast("int64")).head()
+    whole = ps.from_arrays({"t": ["9007199254740993", "2.0", " -1"]}).transform(t=T.Cast("int64")).head()["t"]
+    assert whole.tolist() == [2**53 + 1, 2, -1]
     with pytest.raises(ps.DataError, match=r"sample 1: .*is \"1,5\", which is no number"):
         ps.from_arrays({"t": ["1", "1,5"]}).transform(t=T.Cast("float32")).head()
 
@@ -285,6 +291,7 @@ def test_rows_that_cannot_be_served() -> None:
     fitted = T.Recipe(T.MinMax(), word=T.OneHot(handle_unknown="error"), leave="flag").fit(data())
     good = {"x": 1.0, "n": 1, "word": "a"}
     assert fitted.apply(good)["x"] == 0
+    assert fitted.apply({**good, "n": 3.0})["n"] == 1
     assert fitted.apply({**good, "n": np.int8(3), "x": np.float32(4), "other": object()})["n"] == 1
     with pytest.raises(ps.PlanError, match=r"apply: no column 'x'; the row has n, word"):
         fitted.apply({"n": 1, "word": "a"})

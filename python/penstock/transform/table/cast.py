@@ -48,9 +48,9 @@ class Cast(TableOp):
 
     def steps(self, lane: Lane) -> Sequence[Step]:
         """See `TableOp`."""
-        made: list[Step] = [{"step": "parse"}] if lane.kind == "text" else []
         if self.dtype == "int64":
-            return [*made, {"step": "to_integer"}]
+            return [{"step": "parse_integer" if lane.kind == "text" else "to_integer"}]
+        made: list[Step] = [{"step": "parse"}] if lane.kind == "text" else []
         return (
             [*made, {"step": "to_single"}] if self.dtype == "float32" else [*made, {"step": "multiply", "value": 1.0}]
         )

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.arguments import check_whole
+from penstock.core.arguments import check_whole, is_whole
 from penstock.core.errors import DataError, PlanError
+from penstock.core.messages import quoted
 from penstock.transform.table.lane import Kind, Lane, floats, whole
 from penstock.transform.table.op import CATEGORIES, Step, TableOp, check_choice
 from penstock.transform.table.statistics.counts import Counts
@@ -135,7 +136,7 @@ class Ordinal(_ByCategory):
 
     Args:
         handle_unknown: "ignore", the default, or "error".
-        unknown_value: the code of categories that were in no row of `fit`. Default: -1.
+        unknown_value: the code of categories that were in no row of `fit`, below 0. Default: -1.
         limit: more categories are an error. Default: 16,777,216.
 
     Returns:
@@ -159,6 +160,10 @@ class Ordinal(_ByCategory):
         """PlanError for options that there are not."""
         check_choice("Ordinal", handle_unknown=(self.handle_unknown, ("ignore", "error")))
         check_whole("Ordinal", limit=self.limit)
+        if not is_whole(self.unknown_value) or not -(1 << 63) <= self.unknown_value < 0:
+            raise PlanError(
+                f"Ordinal: unknown_value={quoted(self.unknown_value)}; pass a whole number below 0, which is the code of no category"
+            )
 
     def after(self, lane: Lane) -> Lane:
         """See `TableOp`."""

@@ -72,7 +72,7 @@ class Power(TableOp):
     Example:
         prices = ps.from_arrays({"price": np.exp(np.linspace(-2, 2, 101))})
         recipe = ps.table.Recipe(ps.table.Power("box-cox")).fit(prices)  # the exponent is 0: a logarithm
-        prices.transform(recipe).head(1)["price"].astype(float).round(2).tolist() == [-1.72]
+        prices.transform(recipe).head(1)["price"].astype(float).round(2).tolist() == [-1.71]
     """
 
     method: str = "yeo-johnson"
@@ -112,9 +112,11 @@ class Power(TableOp):
             values = values * self.learnt["scale"] + self.learnt["centre"]
         power = self.learnt["power"]
         if self.method == "box-cox":
-            return np.exp(values) if power == 0 else (values * power + 1) ** (1 / power)
-        is_up = values >= 0
-        up, down = np.where(is_up, values, 0.0), np.where(is_up, 0.0, values)
-        above = np.expm1(up) if power == 0 else (up * power + 1) ** (1 / power) - 1
-        below = -np.expm1(-down) if power == 2 else 1 - (1 - (2 - power) * down) ** (1 / (2 - power))
-        return np.where(np.isnan(values), np.nan, np.where(is_up, above, below))
+            return np.exp(_log_of(values, power))
+        up, down = np.maximum(values, 0.0), np.minimum(values, 0.0)
+        return np.expm1(_log_of(up, power)) - np.expm1(_log_of(-down, 2 - power))
+
+
+def _log_of(values: Any, power: float) -> Any:
+    """The logarithm whose power a number is."""
+    return values if abs(power) < np.finfo(np.float64).eps else np.log1p(values * power) / power

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
+from penstock.core.arguments import check_progress
 from penstock.core.columns.spec import Field, Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
@@ -104,6 +105,7 @@ class FittedRecipe:
             half = ps.table.merge([first])  # a median takes two passes
             ps.table.merge([half.partial(data)]).is_fitted == True
         """
+        check_progress("fit", progress)
         check_dataset("partial", data)
         check_parts(data, allow)
         rows = self._without_missing(data)

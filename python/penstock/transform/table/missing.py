@@ -20,6 +20,8 @@ from penstock.transform.table.statistics.quantiles import Quantiles
 _STRATEGIES = ("mean", "median", "mode", "most_frequent", "constant")
 #: Those that are numbers between others.
 _BETWEEN = ("mean", "median")
+#: Whole numbers of 64 bits are below it.
+_END = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class FillMissing(TableOp):
             )
         check_choice("FillMissing", strategy=(strategy, _STRATEGIES))
         object.__setattr__(self, "strategy", "mode" if strategy == "most_frequent" else strategy)
-        is_plain = isinstance(self.value, (int, float, str)) and self.value == self.value  # NaN
+        is_plain = isinstance(self.value, str) or (isinstance(self.value, (int, float)) and abs(self.value) < _END)
         if (strategy == "constant") != (self.value is not None) or (self.value is not None and not is_plain):
             raise PlanError(
                 f"FillMissing: strategy={strategy!r} and value={quoted(self.value)}; give a number or a text, FillMissing(value=0), or a strategy alone"
