@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from penstock.joining import concat, mix, zip
     from penstock.loader import Loader
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
-    from penstock.plan.expression import col
+    from penstock.plan.expression import col, lit
+    from penstock.plan.when import when
     from penstock.stages.lanes.states import merge_states
     from penstock.transform import image, table, text
     from penstock.transform.row_generator import RowGenerator
@@ -50,6 +51,7 @@ __all__ = [
     "from_tf_data",
     "from_torch",
     "image",
+    "lit",
     "merge_states",
     "mix",
     "read",
@@ -58,6 +60,7 @@ __all__ = [
     "register_format",
     "table",
     "text",
+    "when",
     "zip",
 ]
 
@@ -76,11 +79,13 @@ _HOMES = {
     "from_tf_data": "from_frameworks",
     "from_torch": "from_frameworks",
     "image": "transform",
+    "lit": "plan.expression",
     "merge_states": "stages.lanes.states",
     "mix": "joining",
     "register_format": "format",
     "table": "transform",
     "text": "transform",
+    "when": "plan.when",
     "zip": "joining",
 }
 

@@ -49,6 +49,7 @@ from penstock.plan.nodes import (
     Take,
     Transform,
     TransformBatch,
+    WithColumns,
     classes_of,
 )
 from penstock.plan.nodes.rows import MOST_ROWS
@@ -222,6 +223,110 @@ class Dataset:
         if not left:
             raise PlanError(f"drop: {', '.join(dropped)} are all columns, and none is left; keep at least one")
         return self._then(Select(input=self.root, columns=left))
+
+    def with_columns(self, columns: Mapping[str, Any] | None = None, /, **named: Any) -> Dataset:
+        """Columns that are computed of others, natively and row by row.
+
+        Each is an expression of the columns as they are before this verb; one of a name that is there takes its place. Whole numbers are computed as int64, others
+        as float64; `cast` says otherwise. Types are known before anything runs. What nobody uses is not computed, and not read. `filter`, `sort`, `split`,
+        `balance` and `batch_bucketed` above it know the columns.
+
+        Expressions see nulls right behind what reads, whatever `nulls=` says, and what is left of them meets that rule afterwards.
+
+        Args:
+            columns: expressions by the names of their columns, for names that Python could not write: {"a b": penstock.col("a")}.
+            **named: the same by keyword: an expression, or a number for every row (text: `penstock.lit`).
+
+        Returns:
+            A dataset with these columns behind those that were there.
+
+        Raises:
+            PlanError: for a column that is not there, and for types that do not fit.
+            DataError: from a Loader, for a row of which a column cannot be computed, or is null.
+
+        Example:
+            made = data.with_columns(half=ps.col("x") / 2, long=ps.col("text").str.len() > 3)
+            made.head(3)["half"].tolist() == [0, 0.5, 1]
+            len(made.filter(ps.col("half") > 4)) == 1
+        """
+        from penstock.plan.column_verbs import with_columns
+
+        return self._then(with_columns("with_columns", self.root, _by_name("with_columns", columns, named)))
+
+    def rename(self, names: Mapping[str, str]) -> Dataset:
+        """The same columns, some of them by other names.
+
+        Args:
+            names: new names by old ones; two may change places.
+
+        Raises:
+            PlanError: for a column that is not there, for two of one name, and after a function, whose columns only it knows.
+
+        Example:
+            [*data.rename({"label": "y"}).head()] == ["x", "y", "text", "tokens"]
+        """
+        from penstock.plan.column_verbs import renamed
+
+        return self._as(renamed(self.root, names))
+
+    def cast(self, dtypes: Mapping[str, Any]) -> Dataset:
+        """Columns in other types. See `Expression.cast`.
+
+        Args:
+            dtypes: types by column: "int32", "float32", "bool", "string", …, types of Python, or dtypes of NumPy.
+
+        Raises:
+            PlanError: for a column or a type that there is not.
+            DataError: from a Loader, for a value that the type does not hold.
+
+        Example:
+            str(data.cast({"x": "float32"}).spec["x"]) == "float32"
+        """
+        from penstock.plan.column_verbs import cast_columns
+
+        return self._then(cast_columns(self.root, dtypes))
+
+    def fill_null(self, values: Any) -> Dataset:
+        """Columns with a value in place of nulls, right behind what reads them.
+
+        Args:
+            values: a value for all columns of its kind that may be null; or values, or expressions, by column.
+
+        Raises:
+            PlanError: where no column takes the value, or nulls became something else before.
+
+        Example:
+            people = ps.from_arrays([{"age": 20, "city": "Ulm"}, {"age": None, "city": None}], nulls="arrow")
+            filled = people.fill_null({"age": 0, "city": "?"}).head()
+            (filled["age"].tolist(), filled["city"]) == ([20, 0], ["Ulm", "?"])
+        """
+        from penstock.plan.column_verbs import filled
+
+        return self._as(filled(self.root, values))
+
+    def drop_nulls(self, *columns: str | Sequence[str], progress: Progress | None = None) -> Dataset:
+        """The rows that have no null: `filter` by `is_not_null`, so that `len` is exact. NaN is a number.
+
+        It goes where `filter` by an expression goes, before `shuffle`, `transform` and functions.
+
+        Args:
+            *columns: where nulls count: names, or one list of names. Default: in all columns.
+            progress: a function that is called with rows done and rows in all.
+
+        Raises:
+            PlanError: for a column that is not there, and if no row is left.
+
+        Example:
+            people = ps.from_arrays([{"age": 20}, {"age": None}], nulls="arrow")
+            people.drop_nulls("age").head()["age"].to_pylist() == [20]
+        """
+        from penstock.plan.check import check_picking
+        from penstock.plan.column_verbs import present
+
+        check_picking("drop_nulls", self.root)
+        names = as_names("drop_nulls", columns[0] if len(columns) == 1 else columns) if columns else ()
+        predicate = present(self.root, names)
+        return self if predicate is None else self.filter(predicate, progress=progress)
 
     def transform(self, /, *on_batch: Any, **columns: Any) -> Dataset:
         """Native ops on named columns, or on whole batches.
@@ -1051,6 +1156,10 @@ class Dataset:
         check_order(node)
         return Dataset(node)
 
+    def _as(self, root: Node) -> Dataset:
+        """With other verbs at its end; itself where there are none."""
+        return self if root is self.root else self._then(root)
+
     def to_ray(self, *, override_num_blocks: int | None = None) -> Any:
         """The rows of the first epoch as a `ray.data.Dataset`, made by its read tasks when it runs, each from its own step on.
 
@@ -1367,20 +1476,36 @@ class Dataset:
         return simulate(self.root, world_size=world_size, machines=nodes, epochs=epochs, cache_bytes=limit)
 
 
+def _by_name(verb: str, columns: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+    """What a verb was given by a dict, by keywords, or both."""
+    if columns is None:
+        return dict(named)
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
+        raise PlanError(
+            f"{verb}({quoted(columns)}): name what is computed: {verb}(ratio=penstock.col('a') / penstock.col('b'))"
+        )
+    if twice := next((name for name in columns if name in named), None):
+        raise PlanError(f"{verb}: {quoted(twice)} is given twice; give it once")
+    return {**columns, **named}
+
+
 def with_kept_nulls(dataset: Dataset) -> Dataset:
     """The dataset for batches that are frames, which hold nulls: they are kept where they would be errors, unless a function or an op gets them."""
+    from penstock.plan.null_rules import with_nulls_kept
     from penstock.source.nulls import keeping_nulls
 
     def kept(node: Node) -> Node:
         if not isinstance(node, Read):
             below = inputs_of(node)
             made = [kept(one) for one in below]
+            if isinstance(node, WithColumns):
+                return with_nulls_kept(replace(node, input=made[0]))
             is_same = all(one is other for one, other in zip(made, below, strict=True))
             return node if is_same else with_inputs(node, made)
         source = keeping_nulls(node.opened.source)
         return node if source is node.opened.source else replace(node, opened=replace(node.opened, source=source))
 
-    if any(node.computes for node in flow(dataset.root)):
+    if any(node.computes and node.column_effect != "computed" for node in flow(dataset.root)):
         return dataset
     root = kept(dataset.root)
     return dataset if root is dataset.root else Dataset(root)

@@ -53,6 +53,7 @@ TRAITS = {
     "Take": "chosen same is_order passes_pixels",
     "Transform": "same changed keeps_steps computes may_fail",
     "TransformBatch": "same changed keeps_steps computes",
+    "WithColumns": "same computed keeps_steps computes may_fail",
     "Zip": "same same columns grows",
 }
 FLAGS = {name for name, value in vars(Node).items() if isinstance(value, bool)}

@@ -21,8 +21,9 @@ from penstock.order.rows.zipped import FollowedRows, followed
 from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of
 from penstock.plan.expression_values import no_rows, value_of
+from penstock.plan.in_sources import in_sources
 from penstock.plan.nodes import Node, Read, Select
-from penstock.plan.nullable import Nullable, put_together, taken_apart, true_of
+from penstock.plan.nullable import bfloat16_as_float32, true_of
 from penstock.plan.possibly_true import may_be_true
 from penstock.plan.tree import inputs_of, leaves
 from penstock.resolve.resolved import resolve
@@ -38,6 +39,11 @@ _BRIDGED_ROWS = 1024
 
 def check_expression(verb: str, root: Node, expression: Expression) -> Any:
     """What an expression gives, without rows; PlanError for columns that are not there, and types that do not fit."""
+    return _checked(verb, root, expression)[1]
+
+
+def _checked(verb: str, root: Node, expression: Expression) -> tuple[Expression, Any]:
+    """The expression of what sources have, and what it gives without rows."""
     spec, names = spec_of(root), columns_of(expression)
     for name in sorted(names):
         if name not in spec:
@@ -47,34 +53,39 @@ def check_expression(verb: str, root: Node, expression: Expression) -> Any:
         raise PlanError(
             f"{verb}: {quoted(expression)} names no column, so that it is the same for all rows; write penstock.col(name)"
         )
+    given, expression = expression, in_sources(verb, root, expression)
     sources = [stored(leaf.opened.source).spec for leaf in leaves(root)]  # where columns have nulls, and no NaN
-    fields = {name: next((one[name] for one in sources if name in one), spec[name]) for name in names}
+    named = columns_of(expression)
+    if not named:
+        raise PlanError(f"{verb}: {quoted(given)} is {quoted(expression)}, the same for all rows")
+    fields = {name: next((one[name] for one in sources if name in one), spec.get(name)) for name in named}
     try:
-        found = value_of(expression, {name: no_rows(field) for name, field in fields.items()})
+        found = value_of(expression, {name: no_rows(field) for name, field in fields.items() if field is not None})
     except PlanError as error:
         raise PlanError(f"{verb}: {error}") from None
     if not isinstance(found, pa.Array) and np.ndim(found) != 1:
         kinds = ", ".join(f"{name} is {spec[name]}" for name in sorted(names))
         raise PlanError(
-            f"{verb}: {quoted(expression)} gives {np.shape(found)[1:]} values a row, where one belongs ({kinds}); take one with map"
+            f"{verb}: {quoted(given)} gives {np.shape(found)[1:]} values a row, where one belongs ({kinds}); take one with map"
         )
     if isinstance(found, pa.Array) and is_list(found.type):
-        raise PlanError(
-            f"{verb}: {quoted(expression)} gives lists, where one value a row belongs; len() is their length"
-        )
-    return found
+        raise PlanError(f"{verb}: {quoted(given)} gives lists, where one value a row belongs; len() is their length")
+    if isinstance(found, pa.Array) and pa.types.is_temporal(found.type):
+        raise PlanError(f"{verb}: {quoted(given)} gives dates; take a part of it, or cast('int64')")
+    return expression, found
 
 
 def column_values(verb: str, root: Node, expression: Expression, progress: Progress | None) -> Any:
     """The expression's value for every row: a NumPy array, or an Arrow array of text or bytes, or of numbers some of which are null. Reads the columns that it names, and no row twice."""
-    empty = check_expression(verb, root, expression)
+    expression, empty = _checked(verb, root, expression)
     names = columns_of(expression)
     return row_values(root, names, lambda columns, _: value_of(expression, columns), empty, progress, sees_nulls=True)
 
 
 def true_rows(verb: str, root: Node, predicate: Expression, progress: Progress | None) -> Ids:
     """The rows for which a predicate is true, ascending. Nothing is read of rows for which it cannot be, by what their source says of them."""
-    empty, names = check_expression(verb, root, predicate), columns_of(predicate)
+    predicate, empty = _checked(verb, root, predicate)
+    names = columns_of(predicate)
     rows = resolve(root).natural
     ids = np.arange(rows.rows)
     wanted = ids if rows.is_identity else np.unique(ids := rows.ids(ids))
@@ -260,17 +271,8 @@ class _Looking:
 def _plain(columns: Columns, spec: Spec, names: Sequence[str]) -> dict[str, Any]:
     """Columns as expressions take them: bytes as Arrow arrays, bfloat16 as float32."""
     found = materialize({name: columns[name] for name in names})
-    return {name: _as_float(column) if _is_bfloat16(spec[name]) else column for name, column in found.items()}
+    return {name: bfloat16_as_float32(column) if _is_bfloat16(spec[name]) else column for name, column in found.items()}
 
 
 def _is_bfloat16(field: Field) -> bool:
     return field.dtype == "bfloat16" and field.required.is_fixed
-
-
-def _as_float(column: Any) -> Any:
-    if isinstance(column, pa.Array):
-        apart = taken_apart(column)
-        if isinstance(apart, Nullable):
-            return put_together(Nullable(_as_float(apart.values), apart.null))
-        column = apart
-    return (column.astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -23,7 +23,7 @@ from penstock.looking.row_keys import row_keys, value_keys
 from penstock.looking.rows import Looking, digest
 from penstock.order.choose import balanced, drawn_again, drawn_once, part_rows, split_by_key, split_classes
 from penstock.plan.columns import check_names, spec_of
-from penstock.plan.expression import Expression, expression_of
+from penstock.plan.expression import Expression, expression_of, written_out
 from penstock.plan.function_parts import function_parts
 from penstock.plan.nodes import Node, Shuffle, check_seed, classes_of
 from penstock.plan.nodes.functions import check_text
@@ -207,12 +207,14 @@ def numbers_of_rows(verb: str, root: Node, by: Any, progress: Progress | None) -
     """A number for each row of the data below what keeps all rows: of a column of lists, texts or bytes their lengths. Arrays stay as they are."""
     if not isinstance(by, (str, Expression)):
         return by
-    while len(root.below) == 1 and (root.row_effect == "same" or isinstance(root, Shuffle)):
-        (root,) = root.below
-    looking, expression = Looking(verb, root, progress), expression_of(verb, by)
     field = spec_of(root).get(by) if isinstance(by, str) else None
+    expression = expression_of(verb, by)
     if field is not None and not field.required.is_fixed:
         expression = expression.len()
+    while len(root.below) == 1 and (root.row_effect == "same" or isinstance(root, Shuffle)):
+        expression = written_out(expression, root.made)
+        (root,) = root.below
+    looking = Looking(verb, root, progress)
     check_expression(verb, root, expression)
     return looking.values(expression)
 

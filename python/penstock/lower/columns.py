@@ -10,13 +10,14 @@ import numpy as np
 from penstock.batch.pad import padded_spec
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
-from penstock.plan.nodes import Cache, Pad, Select, SourceColumn
+from penstock.plan.nodes import Cache, Pad, Select, SourceColumn, WithColumns
 from penstock.plan.tree import inputs_of, origins
 from penstock.runtime.stage import Item, Stage
 from penstock.stages.cached.store import KeepRows
 from penstock.stages.pad import PadColumns
 from penstock.stages.select import SelectColumns
 from penstock.stages.source_column import SOURCE_FIELD, NumberSources
+from penstock.stages.with_columns import ComputeColumns
 
 
 def lower_select(node: Select, inputs: Sequence[Branch], context: Context) -> Branch:
@@ -25,6 +26,22 @@ def lower_select(node: Select, inputs: Sequence[Branch], context: Context) -> Br
     stage = Stage("select", "cpu", SelectColumns(branch.sources, node.columns), is_with_one_before=context.bad is None)
     spec = None if branch.spec is None else {name: branch.spec[name] for name in node.columns}
     return replace(branch.then(stage), spec=spec)
+
+
+def lower_with_columns(node: WithColumns, inputs: Sequence[Branch], context: Context) -> Branch:
+    """Columns that are computed of others; what they are computed of is in memory beside them."""
+    (branch,) = inputs
+    fields = None if branch.spec is None else node.fields(branch.spec)
+    compute = ComputeColumns(branch.sources, context.places_of(branch), node, branch.spec, fields)
+    stage = context.fallible(branch.sources, Stage(node.verb, "cpu", compute, threads=context.threads))
+    beside = sum(field.row_bytes for name, field in (branch.spec or {}).items() if name in node.made)
+    made = {name: field for name, field in (fields or {}).items() if field != (branch.spec or {}).get(name)}
+    return replace(
+        branch.then(stage, made),
+        spec=fields,
+        beside_bytes=branch.beside_bytes + beside,
+        indices=branch.indices - node.made.keys(),
+    )
 
 
 def lower_source_column(node: SourceColumn, inputs: Sequence[Branch], context: Context) -> Branch:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.lower.branch import Branch
-from penstock.lower.columns import lower_cache, lower_pad, lower_select, lower_source_column
+from penstock.lower.columns import lower_cache, lower_pad, lower_select, lower_source_column, lower_with_columns
 from penstock.lower.context import Context
 from penstock.lower.functions import lower_map, lower_map_rows
 from penstock.lower.rows import lower_joined, lower_lane_output, lower_order, lower_read, lower_zip
@@ -25,6 +25,7 @@ from penstock.plan.nodes import (
     SourceColumn,
     Transform,
     TransformBatch,
+    WithColumns,
     Zip,
 )
 from penstock.plan.tree import inputs_of
@@ -41,6 +42,7 @@ STAGES: dict[type, Lower] = {
     Zip: lower_zip,
     SourceColumn: lower_source_column,
     Select: lower_select,
+    WithColumns: lower_with_columns,
     Cache: lower_cache,
     Pad: lower_pad,
     Transform: lower_transform,

@@ -17,7 +17,7 @@ def check_verb(new: Node) -> None:
 def check_picking(verb: str, below: Node) -> None:
     """PlanError where rows have another order, or other columns, than their sources give, so that none can be picked by these."""
     for node in flow(below):
-        if node.row_effect not in ("same", "chosen") or node.column_effect not in ("same", "chosen"):
+        if node.row_effect not in ("same", "chosen") or node.column_effect not in ("same", "chosen", "computed"):
             other = f"{node.verb}(function)" if node.verb == verb else f"{node.verb}(…)"
             raise PlanError(
                 f"{verb}: chooses among the rows as their sources have them, and {other} stands before it; put it first: {verb}(…).{other}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,22 +11,26 @@ import numpy as np
 
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
+from penstock.plan.cast_types import cast_type
+from penstock.plan.expression_functions import Functions
 
 #: Values of `is_in` that a text shows; of more, it has a digest.
 _SHOWN = 8
 #: The values that a column can be compared with.
 _PLAIN = (bool, int, float, str, bytes)
+#: What numbers that are dates count.
+_UNITS = ("D", "s", "ms", "us", "ns")
 #: Of longer whole numbers there is no float to compare with.
 _MOST_BITS = 1023
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Expression:
+class Expression(Functions):
     """What is computed of columns, row by row.
 
-    There are all comparisons, + - * / // %, and & | ~ of what is true or false. Whole numbers are computed as int64, others as float64; text and bytes are
-    compared as such. What is computed of a null is null, and a row is chosen where an expression is true (see `penstock.plan.nullable`). Two expressions are the
-    same where their `repr` is.
+    There are all comparisons, + - * / // % **, and & | ~ of what is true or false. Whole numbers are computed as int64, which wraps around, others as float64;
+    text and bytes are compared as such, and + joins texts. What is computed of a null is null, and a row is chosen where an expression is true (see
+    `penstock.plan.nullable`). Two expressions are the same where their `repr` is.
 
     Example:
         large = ps.col("width") * ps.col("height") >= 4096
@@ -121,6 +125,15 @@ class Expression:
     def __rmod__(self, other: object) -> Expression:
         return _joined("%", other, self)
 
+    def __pow__(self, other: object) -> Expression:
+        return _joined("**", self, other)
+
+    def __rpow__(self, other: object) -> Expression:
+        return _joined("**", other, self)
+
+    def _made(self, operation: str, *operands: Any) -> Expression:
+        return Expression(operation, (self, *(None if one is None else _operand(one) for one in operands)))
+
     def is_in(self, values: Iterable[Any]) -> Expression:
         """Whether the value is one of these.
 
@@ -165,7 +178,7 @@ class Expression:
         """The value, or another one where it is missing.
 
         Args:
-            value: what stands for nulls.
+            value: what stands for nulls: a value, or an expression.
 
         Raises:
             PlanError: for what is no value of a column.
@@ -174,7 +187,7 @@ class Expression:
             people = ps.from_arrays([{"age": 20}, {"age": None}], nulls="arrow")
             people.filter(ps.col("age").fill_null(0) >= 18).head()["age"] == [20]
         """
-        value = _plain(value)
+        value = value if isinstance(value, Expression) else _plain(value)
         if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
             raise PlanError(f"fill_null({quoted(value)}): a whole number of more than 64 bits is no value of a column")
         return Expression("fill_null", (self, value))
@@ -182,6 +195,41 @@ class Expression:
     def len(self) -> Expression:
         """Characters of a text, bytes of bytes, values of a list: col("text").len() <= 2000."""
         return Expression("len", (self,))
+
+    def cast(self, dtype: Any) -> Expression:
+        """The value in another type.
+
+        Floats become whole numbers without their fraction, text becomes the number that it says. What the type does not hold is a `DataError` that names row and
+        value: NaN and 300 as uint8, "n/a" as float64. A float that is too large for float32 is infinite.
+
+        Args:
+            dtype: "int32", "float32", …, "bool", "string" or "bytes"; also int, float, bool, str, bytes, or a dtype of NumPy.
+
+        Raises:
+            PlanError: for a type that there is not.
+
+        Example:
+            data.with_columns(x=ps.col("x").cast("float32")).spec["x"].dtype == "float32"
+        """
+        return self._made("cast", cast_type("cast", dtype))
+
+    def from_epoch(self, unit: str) -> Expression:
+        """The date that a whole number counts from 1970 on, in UTC: dates and times of files come as such numbers.
+
+        Args:
+            unit: "D", "s", "ms", "us" or "ns", by the column's type in its file: "D" for Arrow's date32.
+
+        Raises:
+            PlanError: for a unit that there is not.
+            DataError: from a Loader, for a date before the year 1 or after 9999.
+
+        Example:
+            visits = ps.from_arrays({"when": [0, 86_400]})
+            visits.with_columns(day=ps.col("when").from_epoch("s").dt.day()).head()["day"].tolist() == [1, 2]
+        """
+        if unit not in _UNITS:
+            raise PlanError(f"from_epoch({quoted(unit)}): what the numbers count is one of {', '.join(_UNITS)}")
+        return self._made("from_epoch", unit)
 
 
 def col(name: str) -> Expression:
@@ -215,6 +263,21 @@ def expression_of(verb: str, given: Any) -> Expression:
     )
 
 
+def lit(value: Any) -> Expression:
+    """The same value for every row, for `with_columns`: text stands alone nowhere, since it could be the name of a column.
+
+    Args:
+        value: a number, text, bytes, or true or false.
+
+    Raises:
+        PlanError: for what is no value of a column.
+
+    Example:
+        data.with_columns(source=ps.lit("web")).head(2)["source"] == ["web", "web"]
+    """
+    return Expression("literal", (_plain(value),))
+
+
 def columns_of(expression: Any) -> set[str]:
     """The names of the columns that an expression needs."""
     if not isinstance(expression, Expression):
@@ -224,8 +287,21 @@ def columns_of(expression: Any) -> set[str]:
     return set[str]().union(*map(columns_of, expression.operands))
 
 
+def written_out(expression: Any, made: Mapping[str, Expression]) -> Any:
+    """The expression of the columns that others are made of: written_out(col("y") > 3, {"y": col("x") * 2}) is (col("x") * 2) > 3."""
+    if not isinstance(expression, Expression):
+        return expression
+    if expression.operation == "column":
+        return made.get(expression.operands[0], expression)
+    return Expression(expression.operation, tuple(written_out(one, made) for one in expression.operands))
+
+
 def _joined(operation: str, first: object, second: object) -> Expression:
-    return Expression(operation, tuple(one if isinstance(one, Expression) else _plain(one) for one in (first, second)))
+    return Expression(operation, (_operand(first), _operand(second)))
+
+
+def _operand(value: Any) -> Any:
+    return value if isinstance(value, Expression) else _plain(value)
 
 
 def _plain(value: Any) -> Any:
@@ -249,10 +325,16 @@ def _text(value: Any) -> str:
     operation, operands = value.operation, value.operands
     if operation == "column":
         return f"col({operands[0]!r})"
+    if operation == "literal":
+        return f"lit({operands[0]!r})"
     if operation == "is_in":
         return f"{_text(operands[0])}.is_in({_values_text(operands[1])})"
-    if operation in ("is_nan", "is_null", "len", "fill_null"):
-        return f"{_text(operands[0])}.{operation}({', '.join(map(repr, operands[1:]))})"
+    if operation == "when":
+        pairs = zip(operands[:-1:2], operands[1::2], strict=True)
+        chosen = ".".join(f"when({_text(condition)}).then({_text(one)})" for condition, one in pairs)
+        return chosen if operands[-1] is None else f"{chosen}.otherwise({_text(operands[-1])})"
+    if operation[0].isalpha():
+        return f"{_text(operands[0])}.{operation}({', '.join(map(_text, operands[1:]))})"
     if len(operands) == 1:
         return f"{operation}{_text(operands[0])}"
     return f"({_text(operands[0])} {operation} {_text(operands[1])})"

@@ -1,9 +1,9 @@
-"""The values of expressions, for whole columns: NumPy where there are numbers, Arrow where there are text, bytes and lists."""
+"""The values of expressions, for whole columns: NumPy where there are numbers, Arrow where there are text, bytes, dates and lists."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -13,10 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.columns.spec import Field, is_bytes, is_list, is_text
-from penstock.core.errors import PlanError
+from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.plan.expression import Expression
 from penstock.plan.nullable import Nullable, both, either, filled, is_null, lifted, put_together, taken_apart
+from penstock.plan.value_casts import cast
+from penstock.plan.value_choices import chosen_by, coalesced, spread, truth_of
+from penstock.plan.value_numbers import NUMBER_FUNCTIONS, check_shapes, first_row, number
+from penstock.plan.value_texts import DATE_FUNCTIONS, TEXT_FUNCTIONS
 
 #: Up to so many values of `is_in` are compared one by one.
 _FEW = 8
@@ -25,8 +29,16 @@ _FEW = 8
 def value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
     """The value for every row: an array, or one value where no column is in it. Columns are NumPy or Arrow arrays, and so are values that are missing in some rows.
 
-    value_of(ps.col("x") * 2 > 3, {"x": np.array([1, 2])}) == [False, True]. Raises PlanError where types do not fit.
+    value_of(ps.col("x") * 2 > 3, {"x": np.array([1, 2])}) == [False, True]. Raises PlanError where types do not fit, and for a row of which there is no value.
     """
+    try:
+        return row_value_of(expression, columns)
+    except RowError as error:
+        raise PlanError(f"{quoted(expression)} cannot be computed: {error.found}") from None
+
+
+def row_value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
+    """The same; RowError for a row of which there is no value."""
     return put_together(_value_of(expression, columns))
 
 
@@ -35,15 +47,54 @@ def _value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
         return expression
     if expression.operation == "column":
         return taken_apart(columns[expression.operands[0]])
+    if expression.operation == "literal":
+        return expression.operands[0]
     if expression.operation == "is_in":
         return _is_in(expression, _value_of(expression.operands[0], columns))
+    if expression.operation == "when":
+        return _computed(expression, lambda: _chosen(expression, columns))
     values = [_value_of(operand, columns) for operand in expression.operands]
+    return _computed(expression, lambda: _OPERATIONS[expression.operation](*values), values)
+
+
+def _computed(expression: Expression, compute: Callable[[], Any], values: Sequence[Any] = ()) -> Any:
     try:
         with np.errstate(all="ignore"):
-            return _OPERATIONS[expression.operation](*values)
+            return compute()
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-        kinds = " and ".join(map(_kind, values))
-        raise PlanError(f"{quoted(expression)} cannot be computed of {kinds}: {error}") from None
+        if isinstance(error, PlanError):
+            raise
+        kinds = f" of {' and '.join(map(_kind, values))}" if values else ""
+        raise PlanError(f"{quoted(expression)} cannot be computed{kinds}: {error}") from None
+
+
+def _chosen(expression: Expression, columns: Mapping[str, Any]) -> Any:
+    """The value by conditions. A value that is impossible for some rows is computed for those that take it alone."""
+    *pairs, otherwise = expression.operands
+    rows = next((len(column) for column in columns.values()), 0)
+    taken, choices, values = np.zeros(rows, dtype=np.bool_), list[Any](), list[Any]()
+    for condition, value in [*zip(pairs[::2], pairs[1::2], strict=True), (None, otherwise)]:
+        choice = ~taken if condition is None else truth_of(_value_of(condition, columns), rows) & ~taken
+        taken = taken | choice
+        choices.append(choice)
+        try:
+            values.append(None if value is None else _value_of(value, columns))
+        except RowError:
+            values.append(_of_some(value, columns, choice))
+    return chosen_by(choices, values)
+
+
+def _of_some(value: Any, columns: Mapping[str, Any], choice: npt.NDArray[np.bool_]) -> Any:
+    places = np.flatnonzero(choice)
+    some = {
+        name: column.take(pa.array(places)) if isinstance(column, pa.Array) else column[places]
+        for name, column in columns.items()
+    }
+    try:
+        found = _value_of(value, some)
+    except RowError as error:
+        raise RowError(int(places[error.row]), error.found, error.do) from None
+    return spread(found, places, len(choice))
 
 
 def _kind(value: Any) -> str:
@@ -51,24 +102,36 @@ def _kind(value: Any) -> str:
     return str(value.type) if isinstance(value, pa.Array) else str(getattr(value, "dtype", type(value).__name__))
 
 
-def _number(value: Any) -> Any:
-    """As arithmetic takes it: so wide that it does not overflow soon."""
-    if isinstance(value, (str, bytes, pa.Array)):
-        raise TypeError("arithmetic is for numbers; len() makes a number of text, bytes and lists")
-    array = np.asarray(value)
-    if array.dtype.kind in "bi" or (array.dtype.kind == "u" and array.dtype.itemsize < 8):
-        return array.astype(np.int64)
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
-
-
 def _arithmetic(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def compute(first: Any, second: Any) -> Any:
-        first, second = _number(first), _number(second)
+        first, second = number(first), number(second)
+        check_shapes(first, second)
         if operation in (operator.floordiv, operator.mod) and second.dtype.kind in "iu" and not np.all(second):
-            raise ValueError("a whole number is divided by 0")
+            found = "a whole number is divided by 0"
+            raise RowError(first_row(second == 0), found, "choose other rows by penstock.when(…), or divide with /")
+        if operation is operator.pow and "f" not in first.dtype.kind + second.dtype.kind and np.any(second < 0):
+            found = "a whole number to the power of a negative one"
+            raise RowError(first_row(second < 0), found, "cast one of them to float64")
         return operation(first, second)
 
     return lifted(compute)
+
+
+def _plus() -> Callable[[Any, Any], Any]:
+    numbers = _arithmetic(operator.add)
+
+    def compute(first: Any, second: Any) -> Any:
+        if (
+            _letters(first)
+            and _letters(first) == _letters(second)
+            and isinstance(first, pa.Array) | isinstance(second, pa.Array)
+        ):
+            texts = [one if isinstance(one, pa.Array) else pa.scalar(one, _wide(one)) for one in (first, second)]
+            empty = pa.scalar(b"" if _letters(first) == "bytes" else "", next(t.type for t in texts))
+            return pc.binary_join_element_wise(*texts, empty)
+        return numbers(first, second)
+
+    return compute
 
 
 def _compare(operation: Callable[[Any, Any], Any], by_arrow: str) -> Callable[[Any, Any], Any]:
@@ -142,7 +205,17 @@ def _has_room(value: Any, column: Any) -> bool:
 def _is_nan(value: Any) -> npt.NDArray[np.bool_]:
     if isinstance(value, (str, bytes, pa.Array)):
         raise TypeError("only numbers can be NaN")
-    return np.asarray(np.isnan(_number(value)))
+    return np.asarray(np.isnan(number(value)))
+
+
+def _fill_null(value: Any, fill: Any) -> Any:
+    return coalesced(value, fill) if isinstance(fill, (np.ndarray, Nullable, pa.Array)) else filled(value, fill)
+
+
+def _cast(value: Any, dtype: str) -> Any:
+    if isinstance(value, Nullable) and dtype not in ("string", "bytes"):
+        return lifted(cast)(value, dtype)
+    return cast(put_together(value), dtype)
 
 
 def _length(value: Any) -> Any:
@@ -164,19 +237,24 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "<=": _compare(operator.le, "less_equal"),
     ">": _compare(operator.gt, "greater"),
     ">=": _compare(operator.ge, "greater_equal"),
-    "+": _arithmetic(operator.add),
+    "+": _plus(),
     "-": _arithmetic(operator.sub),
     "*": _arithmetic(operator.mul),
     "/": _arithmetic(operator.truediv),
     "//": _arithmetic(operator.floordiv),
     "%": _arithmetic(operator.mod),
+    "**": _arithmetic(operator.pow),
     "&": _logic(both),
     "|": _logic(either),
     "~": _logic(lifted(operator.invert)),
     "is_nan": lifted(_is_nan),
     "is_null": is_null,
-    "fill_null": filled,
+    "fill_null": _fill_null,
     "len": lifted(_length),
+    "cast": _cast,
+    **NUMBER_FUNCTIONS,
+    **TEXT_FUNCTIONS,
+    **DATE_FUNCTIONS,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -11,8 +11,9 @@ from penstock.core.columns.spec import Spec
 #: What a verb does to rows. same: each keeps its place; chosen: some of them, each at a place that arithmetic knows; reordered: in another order, several times or in groups;
 #: counted: more or fewer, by what the data says, so that how many there are is known once they came.
 RowEffect: TypeAlias = Literal["same", "chosen", "reordered", "counted"]
-#: What a verb does to columns. same: their values go on as they are; changed: the plan knows which columns come out; unknown: only a function knows.
-ColumnEffect: TypeAlias = Literal["same", "chosen", "changed", "unknown"]
+#: What a verb does to columns. same: their values go on as they are; chosen: some of them; computed: they are expressions of those below, row by row; changed: the plan knows
+#: which columns come out; unknown: only a function knows.
+ColumnEffect: TypeAlias = Literal["same", "chosen", "computed", "changed", "unknown"]
 #: Types of columns by their names; "" for a type that only an op knows. None where only a function knows the columns.
 Known: TypeAlias = dict[str, str] | None
 
@@ -92,6 +93,11 @@ class Node:
     def chains(self) -> tuple[tuple[str, tuple[Any, ...]], ...]:
         """Columns with their native ops, of verbs that have some."""
         return ()
+
+    @property
+    def made(self) -> Mapping[str, Any]:
+        """Columns with the expressions that they are of those below, of verbs that compute some."""
+        return {}
 
     @property
     def recipes(self) -> tuple[tuple[str, Any], ...]:

@@ -117,3 +117,13 @@ def filled(value: Any, fill: Any) -> Any:
 def true_of(value: Any) -> Any:
     """Truth values with False for those that are missing."""
     return value.fill_null(False).to_numpy(zero_copy_only=False) if isinstance(value, pa.Array) else value
+
+
+def bfloat16_as_float32(column: Any) -> Any:
+    """A column of bfloat16, which is held as its bits, as numbers to compute with."""
+    if isinstance(column, pa.Array):
+        apart = taken_apart(column)
+        if isinstance(apart, Nullable):
+            return put_together(Nullable(bfloat16_as_float32(apart.values), apart.null))
+        column = apart
+    return (column.astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -283,6 +283,21 @@ def keeping_nulls(source: AnySource) -> AnySource:
     return replace(source, rules=kept)
 
 
+def seeing_nulls(source: AnySource) -> AnySource:
+    """The source with Arrow's nulls where they would be errors or NaN; itself where there are none. A mask stays: it is a column of its own."""
+    if not isinstance(source, _WithNulls):
+        return source
+    late = {name for name, rule in source.rules.items() if rule.rule == "error" or _is_late(rule)}
+    if not late:
+        return source
+    rules = {name: replace(rule, rule="arrow") if name in late else rule for name, rule in source.rules.items()}
+    return replace(source, rules=rules)
+
+
+def _is_late(rule: NullRule) -> bool:
+    return rule.rule == "nan" and rule.raw.required.is_fixed
+
+
 def null_count(source: Any, name: str) -> int | None:
     """How many nulls a column has; None where that is not known without reading it."""
     raw = stored(source)

@@ -22,6 +22,7 @@ from penstock.plan.nodes.columns import MapVerb as MapVerb
 from penstock.plan.nodes.columns import Select as Select
 from penstock.plan.nodes.columns import Transform as Transform
 from penstock.plan.nodes.columns import TransformBatch as TransformBatch
+from penstock.plan.nodes.computed import WithColumns as WithColumns
 from penstock.plan.nodes.joins import Concat as Concat
 from penstock.plan.nodes.joins import Mix as Mix
 from penstock.plan.nodes.joins import SourceColumn as SourceColumn

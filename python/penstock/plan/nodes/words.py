@@ -54,6 +54,8 @@ def _named(name: str, value: Any, default: Any) -> str:
         return ""
     if name == "ops":
         return ", ".join(f"{column}=[{', '.join(map(repr, ops))}]" for column, ops in value)
+    if name == "expressions":
+        return ", ".join(f"{column}={expression!r}" for column, expression in value)
     if name == "op":
         return repr(value)
     if name == "columns":

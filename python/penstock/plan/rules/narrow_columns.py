@@ -24,6 +24,7 @@ from penstock.plan.nodes import (
     SkipBad,
     SourceColumn,
     Transform,
+    WithColumns,
     Zip,
 )
 from penstock.plan.rules.narrowed_source import narrowed_source
@@ -93,6 +94,18 @@ def _transform(node: Transform, needed: Names) -> Node:
         return _on(node, [below])
     ops, draws = zip(*used, strict=True)
     return replace(node, input=below, ops=ops, draws=draws)
+
+
+def _with_columns(node: WithColumns, needed: Names) -> Node:
+    """Without what nobody uses; what becomes of nulls stays, whether or not they are computed with."""
+    used = tuple(one for one in node.expressions if one[0] in needed)
+    nulls = tuple(one for one in node.nulls if one[0] in needed)
+    below = narrowed(node.input, node.columns_needed(needed))
+    if not used and not nulls:
+        return below
+    if len(used) == len(node.expressions) and len(nulls) == len(node.nulls):
+        return _on(node, [below])
+    return replace(node, input=below, expressions=used, nulls=nulls)
 
 
 def _together(node: Transform, needed: Names) -> Names:
@@ -168,6 +181,7 @@ _NARROW: dict[type, Callable[[Any, Names], Node]] = {
     Read: _read,
     Select: _select,
     Transform: _transform,
+    WithColumns: _with_columns,
     FilterFunction: _filter,
     SourceColumn: _source_column,
     Pad: _pad,
