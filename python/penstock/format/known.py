@@ -184,6 +184,8 @@ FORMATS: tuple[Format, ...] = (
             "header": "whether the first record of every file names the columns; default True",
             "names": "names of the columns, in place of the header's",
             "quotes": "whether quotes hold delimiters and newlines; default True",
+            "na_values": "texts that stand for no number, besides the usual ones: ['-', 'unknown']",
+            "decimal": "the point of numbers; default '.'; ',' needs another delimiter",
         },
         access="by its own bytes",
         detects="another number of fields, values of other types",

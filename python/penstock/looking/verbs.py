@@ -207,13 +207,13 @@ def numbers_of_rows(verb: str, root: Node, by: Any, progress: Progress | None) -
     """A number for each row of the data below what keeps all rows: of a column of lists, texts or bytes their lengths. Arrays stay as they are."""
     if not isinstance(by, (str, Expression)):
         return by
-    field = spec_of(root).get(by) if isinstance(by, str) else None
-    expression = expression_of(verb, by)
-    if field is not None and not field.required.is_fixed:
-        expression = expression.len()
+    expression, fields = expression_of(verb, by), dict(spec_of(root))
     while len(root.below) == 1 and (root.row_effect == "same" or isinstance(root, Shuffle)):
         expression = written_out(expression, root.made)
         (root,) = root.below
+    field = {**spec_of(root), **fields}.get(by) if isinstance(by, str) else None
+    if field is not None and not field.required.is_fixed:
+        expression = expression.len()
     looking = Looking(verb, root, progress)
     check_expression(verb, root, expression)
     return looking.values(expression)

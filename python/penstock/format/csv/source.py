@@ -21,10 +21,10 @@ from penstock.core.columns.spec import Columns, Ids, Spans, Spec, is_bytes, is_t
 from penstock.core.errors import PlanError, RowError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
+from penstock.core.messages import quoted
 from penstock.core.verbs.options import Options
 from penstock.format.csv.header import names_of
 from penstock.format.csv.table import (
-    NULLS,
     CsvDialect,
     has_long,
     joined,
@@ -102,10 +102,9 @@ class CsvRecords:
         data = joined(records)
         if has_long(records) and long_columns(data, self.names, self.dialect) & self._numbers:
             return None
-        convert = arrow_csv.ConvertOptions(
+        convert = self.dialect.convert_options(
             column_types=self.types,
             include_columns=list(dict.fromkeys(column.path[0] for column in self.columns)),
-            null_values=NULLS,
             strings_can_be_null=False,
         )
         try:
@@ -132,7 +131,7 @@ class CsvRecords:
                         f"column {name!r} is {self.types[name]}, and a field of {one.length[0]:,} bytes or less stands there",
                         _RETYPE,
                     )
-                convert = arrow_csv.ConvertOptions(column_types=self.types, null_values=NULLS)
+                convert = self.dialect.convert_options(column_types=self.types)
                 try:
                     rows = read_table(joined(one), self.names, self.dialect, convert).num_rows
                     found = f"a record that is {rows} rows: a line ends inside it"
@@ -187,7 +186,22 @@ def _dialect(shards: Shards, options: Options) -> CsvDialect:
     delimiter = own.get("delimiter", "\t" if ".tsv" in shards.path(0).lower() else ",")
     if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
         raise PlanError(f"read: delimiter={delimiter!r}: it is one ASCII character, and no quote or line end")
-    return CsvDialect(delimiter, bool(own.get("header", True)), bool(own.get("quotes", True)))
+    missing, decimal = own.get("na_values", ()), own.get("decimal", ".")
+    if (
+        isinstance(missing, str)
+        or not isinstance(missing, Sequence)
+        or not all(isinstance(one, str) for one in missing)
+    ):
+        raise PlanError(
+            f"read: na_values={quoted(missing)}; pass a list of texts that stand for no number, as ['-', 'unknown']"
+        )
+    if decimal not in (".", ","):
+        raise PlanError(f"read: decimal={quoted(decimal)}; choose '.' or ','")
+    if decimal == delimiter:
+        raise PlanError(
+            "read: decimal=',' and fields that are parted by commas cannot be told apart; pass delimiter=';', as such files have it"
+        )
+    return CsvDialect(delimiter, bool(own.get("header", True)), bool(own.get("quotes", True)), tuple(missing), decimal)
 
 
 def _arrow_type(column: TableColumn) -> pa.DataType:

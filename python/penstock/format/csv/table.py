@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,21 @@ class CsvDialect:
     delimiter: str
     header: bool
     quotes: bool
+    na_values: tuple[str, ...] = ()
+    decimal: str = "."
+
+    def __repr__(self) -> str:
+        """As digests have it, which do not change where nothing else is said."""
+        more = "".join(
+            f", {name}={value!r}"
+            for name, value, usual in (("na_values", self.na_values, ()), ("decimal", self.decimal, "."))
+            if value != usual
+        )
+        return f"CsvDialect(delimiter={self.delimiter!r}, header={self.header!r}, quotes={self.quotes!r}{more})"
+
+    def convert_options(self, **said: Any) -> arrow_csv.ConvertOptions:
+        """What values mean, for Arrow."""
+        return arrow_csv.ConvertOptions(null_values=[*NULLS, *self.na_values], decimal_point=self.decimal, **said)
 
     @property
     def parse_options(self) -> arrow_csv.ParseOptions:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as arrow_csv
 
 from penstock.core.columns.spec import Spans, is_text
 from penstock.core.errors import DataError, PlanError
 from penstock.core.warnings import warn
-from penstock.format.csv.table import NULLS, CsvDialect, has_long, joined, long_columns, read_table, shortened
+from penstock.format.csv.table import CsvDialect, has_long, joined, long_columns, read_table, shortened
 from penstock.source.manifest import Manifest
 from penstock.source.tables.table import TableColumn
 
@@ -26,7 +25,7 @@ _DIGITS = 40
 def types_of(manifest: Manifest, records: Spans, names: list[str], dialect: CsvDialect) -> dict[str, pa.DataType]:
     """Numbers and booleans as the first records have them; everything else is text."""
     long = long_columns(joined(records), names, dialect) if has_long(records) else set()
-    convert = arrow_csv.ConvertOptions(null_values=NULLS, column_types=dict.fromkeys(long, pa.string()))
+    convert = dialect.convert_options(column_types=dict.fromkeys(long, pa.string()))
     try:
         schema = read_table(joined(records), names, dialect, convert).schema
     except pa.ArrowInvalid as error:
@@ -74,10 +73,9 @@ def whole_numbers(records: Spans, types: dict[str, pa.DataType], dialect: CsvDia
     names = [name for name, kind in types.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
     if not names:
         return {}
-    convert = arrow_csv.ConvertOptions(
+    convert = dialect.convert_options(
         column_types=dict.fromkeys(names, pa.string()),
         include_columns=names,
-        null_values=NULLS,
         strings_can_be_null=True,
     )
     table = read_table(joined(records), list(types), dialect, convert)
@@ -119,6 +117,6 @@ def with_nulls_in(records: Spans, types: dict[str, pa.DataType], dialect: CsvDia
     numbers = {name: kind for name, kind in types.items() if not is_text(kind)}
     if not numbers:
         return set()
-    convert = arrow_csv.ConvertOptions(column_types=numbers, include_columns=[*numbers], null_values=NULLS)
+    convert = dialect.convert_options(column_types=numbers, include_columns=[*numbers])
     table = read_table(joined(records), list(types), dialect, convert)
     return {name for name in table.column_names if table[name].null_count}
