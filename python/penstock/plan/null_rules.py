@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from penstock.plan.nodes import Node, Read, WithColumns
 from penstock.plan.tree import with_inputs
-from penstock.source.nulls import NullRule, seeing_nulls
+from penstock.source.nulls import seeing_nulls
 
 
 def put_off(root: Node) -> tuple[Node, dict[str, str]]:
     """The node with its nulls, and the rule of each column that may have some. Beyond what joins, keeps or changes columns rules are not put off."""
     if isinstance(root, Read):
-        source: Any = root.opened.source
-        seen = seeing_nulls(source)
-        if seen is source:
-            return root, {}
-        rules: dict[str, NullRule] = source.rules
-        return (
-            replace(root, opened=replace(root.opened, source=seen)),
-            {name: one.rule for name, one in rules.items() if seen.rules[name] is not one},
-        )
+        source, found = seeing_nulls(root.opened.source)
+        return (replace(root, opened=replace(root.opened, source=source)) if found else root), found
     if isinstance(root, WithColumns):
         return replace(root, nulls=()), dict(root.nulls)
     if len(root.below) == 1 and (root.is_order or root.column_effect == "chosen"):

@@ -28,7 +28,7 @@ from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.core.verbs.options import Asked, Nulls
 from penstock.source.manifest import Manifest
-from penstock.source.protocol import Access, Allocate, AnySource, BlockSource, ColumnSource, Source
+from penstock.source.protocol import Access, Allocate, AnySource, BlockSource, ColumnSource, NullSource, Source
 from penstock.source.selection import null_rules
 
 #: float64 holds every whole number up to this, and its multiples by powers of two, exactly.
@@ -270,9 +270,12 @@ def with_nulls(source: AnySource, nulls: Nulls, asked: Asked) -> AnySource:
         raise PlanError(
             f"nulls='mask' adds a column {quoted(twice)}, and there is one already; rename it with columns={{'other name': {quoted(twice)}, ...: ...}}"
         )
-    kind = BlocksWithNulls if isinstance(source, BlockSource) else RecordsWithNulls
     assert isinstance(source, (Source, BlockSource))
-    return kind(source, rules, tuple(names))
+    return _kind_of(source)(source, rules, tuple(names))
+
+
+def _kind_of(source: AnySource) -> type[BlocksWithNulls | RecordsWithNulls]:
+    return BlocksWithNulls if isinstance(source, BlockSource) else RecordsWithNulls
 
 
 def keeping_nulls(source: AnySource) -> AnySource:
@@ -283,15 +286,23 @@ def keeping_nulls(source: AnySource) -> AnySource:
     return replace(source, rules=kept)
 
 
-def seeing_nulls(source: AnySource) -> AnySource:
-    """The source with Arrow's nulls where they would be errors or NaN; itself where there are none. A mask stays: it is a column of its own."""
-    if not isinstance(source, _WithNulls):
-        return source
-    late = {name for name, rule in source.rules.items() if rule.rule == "error" or _is_late(rule)}
+def seeing_nulls(source: AnySource) -> tuple[AnySource, dict[str, str]]:
+    """The source with Arrow's nulls where they would be errors or NaN, and the rules of these columns, by which they become so later.
+
+    A mask stays: it is a column of its own. Of sources that know of nulls when they meet them, all columns may have some.
+    """
+    raw: Any = stored(source)
+    seen = raw.seeing_nulls() if isinstance(raw, NullSource) else raw
+    known = source.rules if isinstance(source, _WithNulls) else {}
+    rules = {
+        name: known.get(name) or NullRule(name, field, "error") for name, field in seen.spec.items() if field.nullable
+    }
+    late = {name: rule.rule for name, rule in rules.items() if rule.rule == "error" or _is_late(rule)}
     if not late:
-        return source
-    rules = {name: replace(rule, rule="arrow") if name in late else rule for name, rule in source.rules.items()}
-    return replace(source, rules=rules)
+        return source, {}
+    arrow = {name: NullRule(name, seen.spec[name], "arrow") if name in late else rule for name, rule in rules.items()}
+    kind = type(source) if isinstance(source, _WithNulls) else _kind_of(seen)
+    return kind(seen, arrow, source.names if isinstance(source, _WithNulls) else tuple(source.spec)), late
 
 
 def _is_late(rule: NullRule) -> bool:
