@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.core.columns import compute as pc
 from penstock.core.columns.spec import Field, is_bytes, is_list, is_text
 from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted

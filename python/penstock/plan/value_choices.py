@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.core.columns import compute as pc
 from penstock.core.columns.spec import is_bytes, is_list, is_text
 from penstock.plan.nullable import Nullable, is_null
 from penstock.plan.value_numbers import number

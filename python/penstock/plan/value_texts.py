@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.core.columns import compute as pc
 from penstock.core.columns.spec import is_text
 from penstock.core.errors import RowError
 from penstock.plan.nullable import Nullable, taken_apart
@@ -21,13 +21,14 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = 86_400
 
 
-def _of_text(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of text, whose numbers are int64."""
+def _of_text(function: Callable[..., Any] | str) -> Callable[..., Any]:
+    """A function of text, whose numbers are int64; one of Arrow's by its name."""
 
     def compute(value: Any, *given: Any) -> Any:
         if not isinstance(value, pa.Array) or not is_text(value.type):
             raise TypeError(".str is for text; cast('string') makes some of numbers")
-        made = function(value, *given)
+        compute_of = getattr(pc, function) if isinstance(function, str) else function
+        made = compute_of(value, *given)
         if pa.types.is_boolean(made.type) or pa.types.is_temporal(made.type):
             return taken_apart(made) if pa.types.is_boolean(made.type) else made
         return made if is_text(made.type) else taken_apart(made.cast(pa.int64()))
@@ -63,14 +64,14 @@ def _to_datetime(value: pa.Array, format: str) -> pa.Array:
 
 #: What each does, by its name.
 TEXT_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "str.lower": _of_text(pc.utf8_lower),
-    "str.upper": _of_text(pc.utf8_upper),
-    "str.len": _of_text(pc.utf8_length),
-    "str.len_bytes": _of_text(pc.binary_length),
+    "str.lower": _of_text("utf8_lower"),
+    "str.upper": _of_text("utf8_upper"),
+    "str.len": _of_text("utf8_length"),
+    "str.len_bytes": _of_text("binary_length"),
     "str.strip": _of_text(_strip),
     "str.contains": _of_text(_contains),
-    "str.starts_with": _of_text(pc.starts_with),
-    "str.ends_with": _of_text(pc.ends_with),
+    "str.starts_with": _of_text("starts_with"),
+    "str.ends_with": _of_text("ends_with"),
     "str.slice": _of_text(_slice),
     "str.replace": _of_text(_replace),
     "str.to_datetime": _of_text(_to_datetime),
@@ -98,14 +99,14 @@ def _from_epoch(value: Any, unit: str) -> pa.Array:
     )
 
 
-def _part(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _part(function: str) -> Callable[[Any], Any]:
     def compute(value: Any) -> Any:
         if not isinstance(value, pa.Array) or not pa.types.is_temporal(value.type):
             raise TypeError(
                 ".dt is for dates: a whole number does not say its unit, so write from_epoch('s').dt, with 'D', 's', 'ms', 'us' or 'ns' by its type in the "
                 "file; of text write str.to_datetime('%Y-%m-%d').dt"
             )
-        return taken_apart(function(value).cast(pa.int64()))
+        return taken_apart(getattr(pc, function)(value).cast(pa.int64()))
 
     return compute
 
@@ -113,13 +114,13 @@ def _part(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 #: The same of dates.
 DATE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "from_epoch": _from_epoch,
-    "dt.year": _part(pc.year),
-    "dt.quarter": _part(pc.quarter),
-    "dt.month": _part(pc.month),
-    "dt.day": _part(pc.day),
-    "dt.dayofyear": _part(pc.day_of_year),
-    "dt.weekday": _part(pc.day_of_week),
-    "dt.hour": _part(pc.hour),
-    "dt.minute": _part(pc.minute),
-    "dt.second": _part(pc.second),
+    "dt.year": _part("year"),
+    "dt.quarter": _part("quarter"),
+    "dt.month": _part("month"),
+    "dt.day": _part("day"),
+    "dt.dayofyear": _part("day_of_year"),
+    "dt.weekday": _part("day_of_week"),
+    "dt.hour": _part("hour"),
+    "dt.minute": _part("minute"),
+    "dt.second": _part("second"),
 }

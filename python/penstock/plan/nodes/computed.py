@@ -9,7 +9,6 @@ from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.plan.columns import spec_of
-from penstock.plan.computing import computed_spec
 from penstock.plan.expression import Expression, columns_of
 from penstock.plan.node import Known, Verb
 from penstock.plan.tree import is_column_unknown
@@ -39,6 +38,8 @@ class WithColumns(Verb):
 
     def seen(self, below: Spec) -> Spec:
         """The columns with their nulls, by those of the input."""
+        from penstock.plan.computing import computed_spec
+
         return computed_spec(self.verb, self.expressions, below)
 
     def rules(self, seen: Spec) -> dict[str, NullRule]:
