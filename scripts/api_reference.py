@@ -46,8 +46,8 @@ PAGES = {
     ),
     "expressions": Page(
         title="Expressions",
-        about="Conditions and values made of columns, for `filter`, `sort`, `split` and other verbs that choose rows.",
-        names="col plan.expression.Expression",
+        about="Conditions and values made of columns, for `with_columns`, and for `filter`, `sort`, `split` and other verbs that choose rows. An `Expression` has all functions on this page.",
+        names="col lit when plan.when.When plan.when.Then plan.expression.Expression plan.expression_functions.Functions plan.expression_parts.TextPart plan.expression_parts.DatePart",
     ),
     "image": Page(
         title="Image ops",
@@ -123,7 +123,7 @@ HOMES = {"penstock.image": "penstock.transform.image", "penstock.text": "penstoc
 #: Whose `**options` are the fields of another class.
 OPTIONS = {"penstock.Loader": "loader.options.LoaderOptions"}
 #: Classes that users receive and never make: without a signature.
-RECEIVED = {"Dataset", "Expression", "RowGenerator", "Simulation", "NodeEpoch"}
+RECEIVED = {"Dataset", "Expression", "Functions", "TextPart", "DatePart", "When", "Then", "RowGenerator", "Simulation", "NodeEpoch"}
 #: Of the families of transforms, the classes that are no ops: the engine calls those' methods.
 RECIPES = {"penstock.table.Recipe", "penstock.table.FittedRecipe"}
 #: Classes that users make or catch, and whose methods the package or a framework calls.

@@ -17,7 +17,11 @@ _Name: TypeAlias = str
 
 
 class Functions:
-    """What an expression can be asked for by name."""
+    """What an expression can be asked for by name.
+
+    Example:
+        data.with_columns(y=ps.col("x").clip(2, 4).sqrt()).head(5)["y"].max() == 2
+    """
 
     def _made(self, operation: _Name, *operands: Any) -> Expression:
         """The expression of an operation with this one as its first operand."""

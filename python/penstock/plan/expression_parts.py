@@ -18,6 +18,9 @@ Make = Callable[..., "Expression"]
 class TextPart:
     """Functions of text, of characters and not of bytes. Patterns are regular expressions of RE2, unless `literal` says otherwise.
 
+    Args:
+        make: makes an expression of an operation and its operands.
+
     Example:
         short = data.with_columns(head=ps.col("text").str.slice(0, 3).str.upper())
     """
@@ -46,6 +49,9 @@ class TextPart:
 
         Args:
             characters: those that go. Default: white space.
+
+        Example:
+            ps.col("text").str.strip("r ")
         """
         _check_text("str.strip", characters, or_none=True)
         return self._make("str.strip", *(() if characters is None else (characters,)))
@@ -61,7 +67,7 @@ class TextPart:
             PlanError: for what is no regular expression, when a verb gets it.
 
         Example:
-            data.filter(ps.col("text").str.contains("^a")).head()["text"] == ["a"]
+            data.filter(ps.col("text").str.contains("[12]$")).head()["text"] == ["row 1", "row 2"]
         """
         _check_text("str.contains", pattern)
         return self._make("str.contains", pattern, bool(literal))
@@ -71,6 +77,9 @@ class TextPart:
 
         Args:
             prefix: the text.
+
+        Example:
+            len(data.filter(ps.col("text").str.starts_with("row"))) == 10
         """
         _check_text("str.starts_with", prefix)
         return self._make("str.starts_with", prefix)
@@ -80,6 +89,9 @@ class TextPart:
 
         Args:
             suffix: the text.
+
+        Example:
+            data.filter(ps.col("text").str.ends_with("7")).head()["text"] == ["row 7"]
         """
         _check_text("str.ends_with", suffix)
         return self._make("str.ends_with", suffix)
@@ -90,6 +102,9 @@ class TextPart:
         Args:
             offset: the first one, from 0 on; negative ones count from the end.
             length: how many, at most. Default: all that follow.
+
+        Example:
+            data.with_columns(end=ps.col("text").str.slice(-1)).head(3)["end"] == ["0", "1", "2"]
         """
         if type(offset) is not int or not (length is None or (type(length) is int and length >= 0)):
             raise PlanError(
@@ -134,6 +149,9 @@ class TextPart:
 class DatePart:
     """Parts of a date, as int64: of `from_epoch` and of `str.to_datetime`. pandas' names and numbers.
 
+    Args:
+        make: makes an expression of an operation and its operands.
+
     Example:
         year = ps.col("when").from_epoch("ms").dt.year()
     """
@@ -142,7 +160,7 @@ class DatePart:
         self._make = make
 
     def year(self) -> Expression:
-        """The year."""
+        """The year, such as 2024."""
         return self._make("dt.year")
 
     def quarter(self) -> Expression:

@@ -10,7 +10,15 @@ from penstock.plan.expression import Expression, lit
 
 
 class When:
-    """A condition that waits for its value: `then`."""
+    """A condition that waits for its value: `then`.
+
+    Args:
+        condition: what is true or false.
+        before: the conditions and values before it.
+
+    Example:
+        sign = ps.when(ps.col("x") > 0).then(1).otherwise(0)
+    """
 
     def __init__(self, condition: Expression, before: tuple[Any, ...] = ()) -> None:
         if not isinstance(condition, Expression):
@@ -22,12 +30,22 @@ class When:
 
         Args:
             value: a value, or an expression. Text is a value here.
+
+        Example:
+            ps.when(ps.col("x") > 7).then("large")
         """
         return Then((*self._before, _whole(value)))
 
 
 class Then(Expression):
-    """An expression, null where no condition is true, that may go on: `when(…).then(…)`, `otherwise(…)`."""
+    """An expression, null where no condition is true, that may go on: `when(…).then(…)`, `otherwise(…)`.
+
+    Args:
+        chosen: conditions and their values, in turn.
+
+    Example:
+        size = ps.when(ps.col("x") < 3).then("small").when(ps.col("x") < 5).then("middle").otherwise("large")
+    """
 
     def __init__(self, chosen: tuple[Any, ...]) -> None:
         super().__init__("when", (*chosen, None))
@@ -40,6 +58,9 @@ class Then(Expression):
 
         Args:
             condition: what is true or false.
+
+        Example:
+            ps.when(ps.col("x") < 3).then(0).when(ps.col("x") < 5).then(1)
         """
         return When(condition, self.operands[:-1])
 
@@ -48,6 +69,10 @@ class Then(Expression):
 
         Args:
             value: a value, or an expression. Text is a value here.
+
+        Example:
+            half = ps.when(ps.col("x") < 5).then(0).otherwise(1)
+            data.with_columns(half=half).head()["half"].tolist() == [0, 0, 0, 0, 0]
         """
         return Expression("when", (*self.operands[:-1], _whole(value)))
 
