@@ -331,6 +331,15 @@ def _map(draw: Draw, plan: Plan) -> Plan:
     return plan.then(draw(st.sampled_from(["map(doubled)", "map_rows(lessened)", "map_rows(noisy)"])))
 
 
+def _compute(draw: Draw, plan: Plan) -> Plan:
+    """Columns that are computed, of the values that they had."""
+    same = (
+        'x=ps.col("x") * 2 - ps.col("x")',
+        'text=ps.when(ps.col("x") > 9).then(ps.col("text")).otherwise(ps.col("text"))',
+    )
+    return plan.then(f"with_columns({draw(st.sampled_from(same))})")
+
+
 def _select(draw: Draw, plan: Plan) -> Plan:
     """Columns in another order, mostly without those that no function needs."""
     kept = [name for name in plan.columns if name in ("id", "x", "tokens") or draw(st.booleans())]
@@ -382,7 +391,7 @@ def _filter_packed(draw: Draw, plan: Plan) -> Plan:
 
 
 PACKED_VERBS = (_map_packed, _filter_packed)
-STAGED_VERBS = (_map, _select, _filter_function, _flat_map, _pack)
+STAGED_VERBS = (_map, _compute, _select, _filter_function, _flat_map, _pack)
 VERBS = (
     *(
         _shuffle,
@@ -400,6 +409,7 @@ VERBS = (
         _zip,
         _zip,
         _filter_ahead,
+        _compute,
         _select,
     ),
     *STAGED_VERBS,
