@@ -138,6 +138,26 @@ def test_rows_that_are_filtered_out_are_not_computed() -> None:
     assert left.filter(ps.col("q") == 7).head(3)["b"].tolist() == [1, 1, 1]
 
 
+def test_a_function_filters_before_columns_at_which_it_does_not_look() -> None:
+    data = computed(memory())
+    seen = flow(optimize(data.filter(lambda batch: batch["id"] % 2 == 0, columns=["id"]).batch(4).root))
+    assert [node.verb for node in seen] == ["read", "filter", "with_columns", "batch"]
+    stays = flow(optimize(data.filter(lambda batch: batch["long"], columns=["long"]).batch(4).root))
+    assert [node.verb for node in stays] == ["read", "with_columns", "filter", "batch"]
+    bad = memory().with_columns(q=7 // ps.col("b")).filter(lambda batch: batch["b"] > 0, columns=["b"]).batch(4)
+    with ps.Loader(bad) as loader:
+        assert sum(len(batch["q"]) for batch in loader) == sum(n % 5 > 0 for n in range(ROWS))
+
+
+def test_behind_a_function_types_do_not_depend_on_the_batch() -> None:
+    ages = pa.array([1, 2, 3, 4, None, 6, 7, 8])
+    data = ps.from_arrays({"age": ages}, nulls="arrow").map(lambda batch: batch).with_columns(z=ps.col("age") + 1)
+    with ps.Loader(data.batch(4)) as loader:
+        found = [batch["z"] for batch in loader]
+    assert [type(one) for one in found] == [pa.Int64Array] * 2
+    assert found[1].to_pylist() == [None, 7, 8, 9]
+
+
 def test_verbs_that_choose_see_what_is_computed() -> None:
     data = computed(memory()).with_columns(twice=ps.col("ratio") * 2).rename({"twice": "four", "id": "twice"})
     with np.errstate(all="ignore"):

@@ -37,7 +37,7 @@ def _numbers(values: npt.NDArray[Any], target: np.dtype[Any]) -> npt.NDArray[Any
     if target.kind in "iu" and values.size:
         outside = _outside(values, target)
         if outside is not None and outside.any():
-            row = first_row(outside.reshape(len(values), -1).any(axis=1) if outside.ndim else outside)
+            row = first_row(np.asarray(outside.reshape(len(values), -1).any(axis=1) if outside.ndim else outside))
             found = values[outside].reshape(-1)[0] if outside.ndim else values
             raise RowError(row, f"{found} is no {target.name}", _DO)
     return values.astype(target)

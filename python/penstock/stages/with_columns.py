@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.batch.stack import field_of, materialize
-from penstock.core.columns.spec import Column, Columns, Field, Spec
+from penstock.core.columns.spec import Column, Columns, Field, Spec, field_of_type
 from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
-from penstock.plan.computing import field_of_value
+from penstock.plan.computing import field_of_value, may_be_null
 from penstock.plan.expression import Expression, columns_of
 from penstock.plan.expression_values import row_value_of
 from penstock.plan.nodes import WithColumns
 from penstock.plan.nullable import bfloat16_as_float32
 from penstock.resolve.row_places import RowPlaces
 from penstock.runtime.stage import Columned
-from penstock.source.nulls import as_arrow
+from penstock.source.nulls import NullRule, as_arrow
 from penstock.stages.read.parse import NamedRows
 
 _DO = "give it a value with fill_null, or leave such rows out with drop_nulls"
@@ -45,17 +46,21 @@ class ComputeColumns:
         ids = item.ids_of(part)
         with NamedRows(self._places, ids, self._places.own_id):
             made = {**part.columns, **self._made(part.columns, part.spec, len(ids))}
-            for rule in (self._rules or {}).values():
-                if rule.name in made:
-                    made |= self._ruled(rule, made[rule.name])
-        part.columns = made
-        part.spec = {
-            name: self._fields[name] if self._fields and name in self._fields else part.spec.get(name) or field_of(one)
-            for name, one in made.items()
-        }
-        if self._fields is None:
-            part.spec = {**part.spec, **{name: field_of(made[name]) for name in self._node.made}}
+            for rule in self._rules_of(made).values():
+                made |= self._ruled(rule, made[rule.name])
+        fields = {} if self._fields is None else {name: self._fields[name] for name in made if name in self._fields}
+        kept = {name: field for name, field in part.spec.items() if name in made and name not in self._node.made}
+        part.columns, part.spec = made, {name: field_of(column) for name, column in made.items()} | kept | fields
         return item
+
+    def _rules_of(self, made: Columns) -> dict[str, NullRule]:
+        """What becomes of nulls; behind a function by what it returned."""
+        if self._rules is not None:
+            return {name: rule for name, rule in self._rules.items() if name in made}
+        nullable = {
+            name: replace(field_of(one), nullable=True) for name, one in made.items() if isinstance(one, pa.Array)
+        }
+        return self._node.rules(nullable)
 
     def _made(self, columns: Columns, spec: Spec, rows: int) -> Columns:
         made = dict[str, Any]()
@@ -77,19 +82,18 @@ class ComputeColumns:
                 raise RowError(
                     error.row, f"column {quoted(name)}, {quoted(expression)}: {error.found}", error.do
                 ) from None
-            made[name] = self._column(name, expression, _own(value, given), rows)
+            field = _field_now(expression, value, given) if self._seen is None else self._seen[name]
+            made[name] = self._column(name, _own(value, given), field, rows)
         return made
 
-    def _column(self, name: str, expression: Expression, value: Any, rows: int) -> Column:
+    def _column(self, name: str, value: Any, field: Field | None, rows: int) -> Column:
         """A value as the plan said that it is."""
+        if field is None:
+            raise PlanError(
+                f"{self._node.verb}: {name}={quoted(self._node.made[name])} gives no column; use numbers of at most 64 bits, text or bytes"
+            )
         if isinstance(value, pa.Array) and pa.types.is_temporal(value.type):
             value = value.cast(pa.int64())
-        found = field_of_value(value)
-        if found is None:
-            raise PlanError(
-                f"{self._node.verb}: {name}={quoted(expression)} gives no column; use numbers of at most 64 bits, text or bytes"
-            )
-        field = found if self._seen is None else self._seen[name]
         if isinstance(value, (str, bytes)):
             return pa.repeat(pa.scalar(value, pa.large_string() if isinstance(value, str) else pa.large_binary()), rows)
         if isinstance(value, pa.Array):
@@ -100,13 +104,22 @@ class ComputeColumns:
         column = value if isinstance(value, np.ndarray) and value.ndim else np.full(rows, value)
         return pa.array(column) if field.nullable else column
 
-    def _ruled(self, rule: Any, column: Column) -> Columns:
+    def _ruled(self, rule: NullRule, column: Column) -> Columns:
         """A column with what becomes of its nulls; the error of one that was made says what it is made of."""
         column = as_arrow(column)
         if rule.rule == "error" and rule.name in self._node.made and column.null_count:
             _no_null(rule.name, column)
         found: Columns = rule.apply(column)
         return found
+
+
+def _field_now(expression: Expression, value: Any, given: Mapping[str, Any]) -> Field | None:
+    """What came of an expression behind a function: it may be null in every batch where it may be in one."""
+    field = field_of_value(value)
+    numbers = {
+        name for name, column in given.items() if isinstance(column, pa.Array) and field_of_type(column.type).is_fixed
+    }
+    return field if field is None else replace(field, nullable=may_be_null(expression, numbers))
 
 
 def _no_null(name: str, column: pa.Array) -> pa.Array:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.plan.nodes import Node, describe
+from penstock.plan.rules.filter_before_columns import filter_before_columns
 from penstock.plan.rules.filter_before_transform import filter_before_transform
 from penstock.plan.rules.join_transforms import join_transforms
 from penstock.plan.rules.join_transforms_across_order import join_transforms_across_order
@@ -16,7 +17,7 @@ from penstock.plan.tree import Rule, flow, rewrite
 
 #: Those after which the same rows are made, bad ones among them.
 SAME_ROWS: tuple[Rule, ...] = (narrow_columns, remove_select, join_transforms_across_order)
-RULES: tuple[Rule, ...] = (*SAME_ROWS, filter_before_transform)
+RULES: tuple[Rule, ...] = (*SAME_ROWS, filter_before_transform, filter_before_columns)
 
 
 @dataclass(frozen=True)
