@@ -137,8 +137,9 @@ class Asking:
         return self.coming[-1]
 
     def cut(self, ends: Ids) -> AskedOfLanes:
-        """What was asked for last, of lanes whose input turned out to have no more rows than these."""
+        """What was asked for last, of lanes whose input turned out to have no more rows than these. What was known of ends stays, also where the input runs again and is not there yet."""
         asked = self.coming[-1]
+        ends = ends if self._ends is None else np.minimum(ends, self._ends)
         if not (asked.first + asked.count >= ends[asked.lane]).any():
             return asked
         self.coming.pop()
