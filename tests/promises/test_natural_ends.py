@@ -554,15 +554,6 @@ def test_bad_rows_are_left_out_of_epochs_that_end() -> None:
     assert [sorted(np.concatenate(one).tolist()) for one in (first, second)] == [wanted] * 2
 
 
-@pytest.mark.parametrize("option", [{"isolation": "process"}, {"ledger": "here"}])
-def test_what_needs_the_number_of_steps_says_so(
-    option: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ps.PlanError, match=r"needs to know how many steps"):
-        ps.Loader(numbers(100).filter(odd).batch(10), **option)
-
-
 def test_a_state_that_was_changed_is_refused() -> None:
     plan = plan_of("not shuffled")
     _, state = passes(plan, steps=4)

@@ -92,6 +92,11 @@ def _epochs(epochs: list[EpochFound]) -> object:
             shown.add_row("…")
         node = [] if one.node is None else [str(one.node)]
         shown.add_row(
-            str(one.epoch), *node, f"{one.complete_steps:,}", f"{one.steps:,}", f"{one.rows:,}", epoch_state(one)
+            str(one.epoch),
+            *node,
+            f"{one.complete_steps:,}",
+            "" if one.steps is None else f"{one.steps:,}",
+            f"{one.rows:,}",
+            epoch_state(one),
         )
     return shown

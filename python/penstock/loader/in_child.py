@@ -14,7 +14,7 @@ import numpy as np
 from penstock.core.errors import ProcessError
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
-from penstock.loader.child.messages import BeginItems, MadeItem, SentColumn
+from penstock.loader.child.messages import BeginItems, EndedEpoch, MadeItem, SentColumn
 from penstock.loader.child.process import Child
 from penstock.loader.child.sent import Setup, check_sendable
 from penstock.loader.item_source import LanePlaces, WokenError
@@ -23,6 +23,7 @@ from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
 from penstock.observe.stats import no_stats
 from penstock.order.steps.cursor import Position
+from penstock.order.steps.natural import NaturalBatches
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Delivered
 
@@ -58,7 +59,7 @@ class InChild:
 
     # One item
 
-    def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered:
+    def next_item(self, here: Position, about_stall: Callable[[], str]) -> Delivered | None:
         """See `ItemSource`; the child's own loader tells of stalls."""
         try:
             child, number = self._streaming(here)
@@ -71,6 +72,10 @@ class InChild:
             if self._is_interrupted and isinstance(error, ProcessError):
                 raise WokenError from None
             raise
+        if isinstance(made, EndedEpoch):
+            self._expected = None
+            self._share.lowered.lanes.know_ends(here.epoch, made.ends)
+            return None
         if not self._first_batch_s:
             self._first_batch_s = time.perf_counter() - self._begun_at
         end = Position(made.work.epoch, made.work.step + made.work.steps)
@@ -79,6 +84,8 @@ class InChild:
             steps = range(made.work.step, end.step + 1)
             self._known = dict(zip((Position(end.epoch, step) for step in steps), made.places, strict=True))
             self._known[self._expected] = made.places[-1]
+        if isinstance(made.work.order, NaturalBatches):
+            self._share.lowered.lanes.know(end.epoch, made.work.order.rows.lane_rows())
         return self._delivered(made)
 
     def interrupt(self) -> None:
@@ -122,6 +129,7 @@ class InChild:
                 number=self._streams,
                 position=here,
                 places=lanes.places(here) if lanes else {},
+                ends=lanes.ends_of(here.epoch) if lanes.has_ends else None,
                 ranks=share.ranks,
                 equal_parts=share.equal_parts,
                 weights=share.weights,

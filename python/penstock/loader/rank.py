@@ -26,7 +26,7 @@ from penstock.order.steps.cursor import Position
 from penstock.plan.between_ranks import PlanOfRank
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.saved import SavedPlan
-from penstock.plan.tree import lane_stage, leaves
+from penstock.plan.tree import leaves
 from penstock.resolve.ordering import is_for_evaluation
 from penstock.stages.lanes.states import Place, checked_lanes
 from penstock.tools.counted_epochs import CountedEpochs
@@ -72,27 +72,12 @@ class ThisRank:
         self._take(self._new_share(self.place[:2], weights=weights, equal_parts=equal_parts))
 
     def _take(self, share: RankShare) -> None:
-        if share.lowered.lanes.has_ends:
-            self._check_ends()
-            if (before := getattr(self, "share", None)) is not None:
-                share.lowered.lanes.know_as(before.lowered.lanes)
+        if share.lowered.lanes.has_ends and (before := getattr(self, "share", None)) is not None:
+            share.lowered.lanes.know_as(before.lowered.lanes)
         self.share = share
         if self.loaded_lanes is not None:
             share.lowered.lanes.begin(self.here, self.lanes_of(self.loaded_lanes))
         self.items.begin(share)
-
-    def _check_ends(self) -> None:
-        """PlanError for what asks how many steps an epoch has, where only the data says so."""
-        name = lane_stage(self.dataset.root)
-        for option, is_given in (
-            ("isolation", self.options.isolation is not None),
-            ("ledger", self.ledger is not None),
-        ):
-            if is_given:
-                raise PlanError(
-                    f"{option}=: an epoch of this plan ends where what {name.verb if name else 'it'} gives does, and {option}= needs to know how many steps that is; say so, "
-                    f"batch(…, steps=…), or leave {option}= out"
-                )
 
     def share_now(self) -> RankShare:
         """The share of the rank as it is now; while a pass runs, as it was when that began."""
@@ -140,7 +125,7 @@ class ThisRank:
                 f"the next one is {following}; load a state to begin elsewhere"
             )
         share = self.share_now()
-        progress.set_epoch(epoch, steps=share.steps_of(epoch) or share.steps, keep_later=keep_later)
+        progress.set_epoch(epoch, steps=share.most_steps(epoch), keep_later=keep_later)
 
     # What all ranks do alike
 
@@ -190,9 +175,11 @@ class ThisRank:
         share, epoch = self.share, self.progress.epoch
         if share.lowered.lanes.has_ends and share.world_size > 1:
             if self.steps_of(epoch) is None:
+                skips = self.bad_samples.on_error == "skip"
+                words = [*([f"epochs={epoch + 1}"] if epoch else []), *(["on_error='skip'"] if skips else [])]
                 raise PlanError(
                     f"epoch {epoch:,} ends where the data does, which {share.world_size} ranks must know before it begins: count ahead, once, with the dataset's "
-                    f"count_rows({'' if not epoch else f'epochs={epoch + 1}'}), which makes {share.lowered.lanes.input_rows:,} rows an epoch as training does and keeps only their number; or say how many steps "
+                    f"count_rows({', '.join(words)}), which makes {share.lowered.lanes.input_rows:,} rows an epoch as training does and keeps only their number; or say how many steps "
                     f"an epoch has, batch(…, steps=…)"
                 )
             share.order_of(epoch).check_ranks(share.world_size)
@@ -213,6 +200,8 @@ class ThisRank:
         """All steps of an epoch were taken."""
         share, epoch = self.share, self.progress.epoch
         with self.taking:
+            if self.ledger is not None and (size := share.size_after(self.here)) is not None:
+                self.ledger.end_epoch(size)
             self.progress.finish_pass()
         if share.lowered.lanes.found(epoch) and all(leaf.files for leaf in leaves(self.dataset.root)):
             self._counted_of(share).keep(epoch)  # not of data in memory, of which all would be read to name it

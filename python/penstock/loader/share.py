@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,10 +18,11 @@ from penstock.loader.options import LoaderOptions
 from penstock.lower import lower
 from penstock.lower.lowered import Lowered
 from penstock.observe.bad_samples import BadSamples
-from penstock.observe.ledger.format import LedgerHeader
+from penstock.observe.ledger.format import EpochSize, LedgerHeader
 from penstock.observe.ledger.writer import StepRows as LedgerRows
 from penstock.observe.quarantine import BadSample
 from penstock.order.epoch_contents import EpochContents, contents_of, padding
+from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Position
 from penstock.order.steps.natural import NaturalBatches
@@ -59,8 +60,8 @@ class RankShare:
 
     @property
     def steps(self) -> int:
-        """Steps in an epoch."""
-        return self.lowered.order.steps_per_epoch
+        """Steps in an epoch; where the data says how many, more than ever come."""
+        return LANE_ROWS if self.lowered.lanes.has_ends else self.lowered.order.steps_per_epoch
 
     def order_of(self, epoch: int) -> BatchOrder:
         """The order of an epoch, as far as it is known where the data says how it ends."""
@@ -71,6 +72,10 @@ class RankShare:
         """Steps in an epoch; None where the data says how many, and that is not known yet."""
         order = self.order_of(epoch)
         return None if isinstance(order, NaturalBatches) and not order.is_known else order.steps_per_epoch
+
+    def most_steps(self, epoch: int) -> int:
+        """The same; where it is not known, or there are none, more than ever come: a position at step 0 is the beginning of its epoch, also of one without a step."""
+        return self.steps_of(epoch) or self.steps
 
     @property
     def batch_size(self) -> int:
@@ -143,7 +148,14 @@ class RankShare:
 
     @cached_property
     def _contents(self) -> EpochContents:
+        if self.lowered.lanes.has_ends:  # each epoch's own is recorded with it
+            return EpochContents(steps=0, rows=0, last_rows=0, runs=None)
         return contents_of(self.lowered.order)
+
+    def size_after(self, here: Position) -> EpochSize | None:
+        """What an epoch held of which all steps were taken, where it ends with its data; None for others."""
+        order = self.order_of(here.epoch)
+        return _size_of(replace(order, steps=here.step), here.epoch) if isinstance(order, NaturalBatches) else None
 
     def ledger_header(self, plan: SavedPlan) -> LedgerHeader:
         """What the ledger says of this share, and of what the plan says an epoch holds."""
@@ -176,6 +188,7 @@ class RankShare:
             ids=ids,
             draws=draws,
             valid=padding(order, item.step, item.steps, rank, ranks),
+            size=_size_of(order, item.epoch),
         )
 
     def _in_places(self, item: Delivered, order: TokenBatches) -> LedgerRows:
@@ -253,6 +266,13 @@ def share_of(
     if options.memory_bytes:
         lowered.needs.check(options.memory_bytes)
     return RankShare(dataset=dataset, rank=rank, world_size=world_size, weights=weights, lowered=lowered)
+
+
+def _size_of(order: BatchOrder, epoch: int) -> EpochSize | None:
+    if not isinstance(order, NaturalBatches) or not order.is_known:
+        return None
+    found = contents_of(order)
+    return EpochSize(epoch=epoch, steps=found.steps, rows=found.rows, last_rows=found.last_rows)
 
 
 def _tolerance(bad_samples: BadSamples, rank: int) -> Tolerance:

@@ -61,7 +61,7 @@ def load_state(rank: ThisRank, state: Mapping[str, Any] | Sequence[Mapping[str, 
     with rank.taking:
         rank.use_weights(ChangedWeights.of_state(rank.dataset.root, state))
         rank.stop()
-        rank.progress.load(position, steps=rank.share.steps_of(position.epoch) or rank.share.steps)
+        rank.progress.load(position, steps=rank.share.most_steps(position.epoch))
         rank.share.lowered.lanes.begin(position, places)
         rank.loaded_lanes, rank.loaded_rows = state.get("lanes"), rank.share.lowered.order.batch_size
         if rank.ledger is not None:
@@ -108,8 +108,7 @@ def _position_of(state: Mapping[str, Any], rank: ThisRank) -> Position:
             f"the state says epoch {quoted(state['epoch'])}, step {quoted(state['step'])}; it was changed"
         ) from None
     share, lowered = rank.share_now(), rank.share.lowered
-    steps = share.steps_of(position.epoch)
-    steps = share.steps if steps is None else steps
+    steps = share.most_steps(position.epoch)
     if not 0 <= position.epoch < 2**63 or not 0 <= position.step <= steps:
         raise StateError(
             f"the state says {quoted(position)}, but epochs have the steps 0 … {steps - 1}; it was changed"

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.core.cancel import LOOK_S
 from penstock.core.columns.spec import Field
 from penstock.deliver.numpy import ToNumpy
-from penstock.loader.child.messages import BeginItems, MadeItem, SentColumn, failed
+from penstock.loader.child.messages import BeginItems, EndedEpoch, MadeItem, SentColumn, failed
 from penstock.loader.child.sent import Setup
 from penstock.loader.here import Here
 from penstock.loader.options import LoaderOptions
@@ -66,6 +66,8 @@ class Maker:
         try:
             share = self._share_for(begin)
             self._items.begin(share)
+            if begin.ends is not None:
+                share.lowered.lanes.know_ends(begin.position.epoch, begin.ends)
             share.lowered.lanes.begin(begin.position, begin.places)
         except Exception as error:
             self._link.send(failed(begin.number, error))
@@ -138,11 +140,12 @@ class Maker:
         except MemoryError as error:  # for a copy that others can map
             self._link.send(failed(number, error))
 
-    def _made(self, number: int) -> MadeItem:
+    def _made(self, number: int) -> MadeItem | EndedEpoch:
         share = self._share
         assert share is not None  # or no stream would be wanted
         item = self._items.next_item(self._here, self._about_stall)
-        assert item is not None  # or the loader would have refused a child
+        if item is None:
+            return EndedEpoch(number, share.lowered.lanes.ends_of(self._here.epoch))
         steps = range(item.step, item.step + item.steps + 1)
         places = [self._items.places(Position(item.epoch, step)) for step in steps] if share.lowered.lanes else []
         ids, draws = item.planned if self._with_ids else (None, None)

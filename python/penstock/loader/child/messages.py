@@ -10,6 +10,7 @@ from penstock.loader.item_source import LanePlaces
 from penstock.order.steps.cursor import Position, Work
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.processes.raised import Raised, raised
+from penstock.stages.lanes.all_feeds import EpochEnds
 
 
 class SentColumn(NamedTuple):
@@ -29,11 +30,15 @@ class SentColumn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class BeginItems:
-    """Make items from here on. number: of this stream of items, which every item of it carries. places: of lanes, at the position."""
+    """Make items from here on. number: of this stream of items, which every item of it carries. places: of lanes, at the position.
+
+    ends: what is known of where the epoch ends; None where it does not end with its data.
+    """
 
     number: int
     position: Position
     places: LanePlaces
+    ends: EpochEnds | None
     ranks: tuple[int, int]
     equal_parts: bool
     weights: ChangedWeights
@@ -73,6 +78,13 @@ class MadeItem:
     ids: Ids | None
     draws: Ids | None
     places: list[LanePlaces]
+
+
+class EndedEpoch(NamedTuple):
+    """A stream's epoch has no more items, since its data has ended."""
+
+    number: int
+    ends: EpochEnds
 
 
 class FailedItem(NamedTuple):

@@ -16,6 +16,7 @@ from penstock.core.errors import ProcessError
 from penstock.loader.child.messages import (
     AskFigures,
     BeginItems,
+    EndedEpoch,
     FailedItem,
     HasLoader,
     ItemTaken,
@@ -49,7 +50,7 @@ class Child:
         self._process = Process(_LOADER)
         self._link = self._process.link
         self._receiving = threading.Lock()
-        self._items = deque[MadeItem | FailedItem]()
+        self._items = deque[MadeItem | EndedEpoch | FailedItem]()
         self._figures = dict[int, dict[str, Any]]()
         self._notes = deque[LoggedRecord | WarningGiven]()
         self._number = 0
@@ -99,8 +100,8 @@ class Child:
         with suppress(EndedError):
             self._link.send(StopItems())
 
-    def next_item(self, number: int) -> MadeItem:
-        """The next item of a stream, or raises what it failed by. ProcessError where the child has ended."""
+    def next_item(self, number: int) -> MadeItem | EndedEpoch:
+        """The next item of a stream, or that its epoch has none; raises what it failed by. ProcessError where the child has ended."""
         while True:
             while self._items:
                 item = self._items.popleft()
@@ -143,7 +144,7 @@ class Child:
 
     def _take(self, message: Any) -> None:
         match message:
-            case MadeItem() | FailedItem():
+            case MadeItem() | EndedEpoch() | FailedItem():
                 self._items.append(message)
             case LoaderFigures(number=number, figures=figures):
                 self._figures[number] = figures

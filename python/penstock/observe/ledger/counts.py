@@ -21,7 +21,8 @@ class RowCounts:
         self._of_draw: dict[int, Counts] = {}
         self._touched: set[int] = set()
         self._of_epoch: Counts | None = None  # by id alone, where draws are not the epoch
-        self.repeated: list[Ids] = []
+        self._made: list[Ids] = []
+        self._repeated: list[Ids] = []
         self.foreign: list[Ids] = []
         self.rows = 0
 
@@ -29,7 +30,9 @@ class RowCounts:
         """Rows that came in an epoch."""
         self.rows += len(ids)
         if not self._header.sources:
-            return  # numbers of rows that a stage made
+            if self._header.has_ends:  # numbers of rows that a stage made, each of which comes once
+                self._made.append(ids)
+            return
         is_there = ids < self._header.samples
         if not is_there.all():
             self.foreign.append(ids[~is_there])
@@ -49,7 +52,7 @@ class RowCounts:
             self._of_draw[draw] = self._empty()
         more = _add(self._of_draw[draw], ids)
         if self._header.unique and len(more):
-            self.repeated.append(more)
+            self._repeated.append(more)
 
     def _empty(self) -> Counts:
         try:
@@ -58,6 +61,12 @@ class RowCounts:
             raise DataError(
                 f"the ledgers are of {self._header.samples:,} rows, and each takes a byte here; verify where there is more memory"
             ) from None
+
+    @property
+    def repeated(self) -> Ids:
+        """Rows of the epoch that came more often than the plan says."""
+        made = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *self._made]))
+        return np.concatenate([*self._repeated, made[1:][made[1:] == made[:-1]]])
 
     def lacking(self, epoch: int) -> Ids:
         """The ids that a whole epoch has and that did not come as often; none where the plan chooses among them."""
@@ -88,7 +97,8 @@ class RowCounts:
             for draw, counts in self._of_draw.items()
             if draw in self._touched and self._of_epoch is not None
         }
-        self._touched, self._of_epoch, self.repeated, self.foreign, self.rows = set(), None, [], [], 0
+        self._touched, self._of_epoch, self._made, self._repeated = set(), None, [], []
+        self.foreign, self.rows = [], 0
 
 
 def _add(counts: Counts, ids: Ids) -> Ids:

@@ -46,10 +46,10 @@ class Resume:
 
 @dataclass(frozen=True, kw_only=True)
 class EpochFound:
-    """What was taken of an epoch. complete_steps: by all ranks; first_step: where the ledgers begin in it; broken_off: by the training loop, after so many steps."""
+    """What was taken of an epoch. steps: it has, None where its data says so and nobody recorded it. complete_steps: by all ranks; first_step: where the ledgers begin in it; broken_off: by the training loop, after so many steps."""
 
     epoch: int
-    steps: int
+    steps: int | None
     complete_steps: int
     rows: int
     node: int | None = None

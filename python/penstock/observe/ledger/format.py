@@ -4,6 +4,7 @@
     record  = kind, length of the body (u32 each), CRC-32 of these 8 bytes, CRC-32 of the body (u32 each), body
     HEADER  = JSON: see `LedgerHeader`
     MARK    = epoch, step, time in nanoseconds, 1 after load_state_dict else 0 (i64 each): the next step does not follow the last one
+    EPOCH   = epoch, its steps, its rows without padding, rows of its last step (i64 each), where the header has no steps since the data says how many there are
     STEPS   = epoch, first step, steps, first place in the global batch, rows a step, time in nanoseconds (i64 each), then three arrays:
               ids, draws, valid
     array   = form (u8), then by form:  ABSENT (draws: all are the epoch; valid: all rows are)
@@ -37,6 +38,7 @@ _HEAD = struct.Struct("<II")
 _SUMS = struct.Struct("<II")
 HEAD_BYTES = _HEAD.size + _SUMS.size
 _MARK = struct.Struct("<qqqq")
+_EPOCH = struct.Struct("<qqqq")
 _STEPS = struct.Struct("<qqqqqq")
 _LINE = struct.Struct("<qq")
 _PACKED = struct.Struct("<qB")
@@ -51,6 +53,7 @@ class RecordKind(IntEnum):
     HEADER = 1
     MARK = 2
     STEPS = 3
+    EPOCH = 4
 
 
 class _Form(IntEnum):
@@ -64,8 +67,8 @@ class LedgerHeader:
     """Who wrote a file, and what the plan says an epoch holds.
 
     rank, world_size: of the process. node: its node where nodes have files of their own, else None; place, places: the rank among those that
-    share the order, and how many these are. batch_size: rows of a full global batch; last_rows: of an epoch's last one. rows: rows of an
-    epoch, without padding. runs: the ids that an epoch chooses from, each (first, count, distance, times): an id comes at most so often, 0 for any number;
+    share the order, and how many these are. batch_size: rows of a full global batch; last_rows: of an epoch's last one. steps, rows: of an
+    epoch, without padding; 0 where each ends with its data, and records of epochs say where. runs: the ids that an epoch chooses from, each (first, count, distance, times): an id comes at most so often, 0 for any number;
     None where that is not known. sources: rows of each source; none where ids number the rows that come out of a lane stage. unique: whether no row comes twice in the same draw. plan, data:
     what identifies the order and the data.
     """
@@ -90,6 +93,11 @@ class LedgerHeader:
     def samples(self) -> int:
         """Rows of all sources: ids are less."""
         return sum(self.sources)
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether each epoch ends with its data."""
+        return self.steps == 0
 
     def encode(self) -> bytes:
         """The body of its record."""
@@ -153,6 +161,29 @@ class Mark:
         epoch, step, time_ns, is_loaded = _MARK.unpack(body)
         _whole(epoch), _whole(step)
         return cls(epoch=epoch, step=step, time_ns=time_ns, is_loaded=bool(is_loaded))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpochSize:
+    """What an epoch holds, of those that end with their data. rows: without padding; last_rows: of the last step's global batch."""
+
+    epoch: int
+    steps: int
+    rows: int
+    last_rows: int
+
+    def encode(self) -> bytes:
+        """The body of its record."""
+        return _EPOCH.pack(self.epoch, self.steps, self.rows, self.last_rows)
+
+    @classmethod
+    def decode(cls, body: bytes) -> EpochSize:
+        """What a body says; ValueError if it says nothing."""
+        if len(body) != _EPOCH.size:
+            raise ValueError("an epoch of another length")
+        return cls(
+            **{field.name: _whole(number) for field, number in zip(fields(cls), _EPOCH.unpack(body), strict=True)}
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,6 +13,7 @@ from penstock.observe.ledger.format import (
     HEAD_BYTES,
     MAGIC,
     SUFFIX,
+    EpochSize,
     LedgerHeader,
     Mark,
     RecordKind,
@@ -26,11 +27,12 @@ from penstock.observe.ledger.format import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundRecord:
-    """A record of a file: a mark, or what steps it is of and where its body lies."""
+    """A record of a file: a mark, what an epoch holds, or what steps it is of and where its body lies."""
 
     at: int
     length: int
     mark: Mark | None = None
+    size: EpochSize | None = None
     head: StepsHead | None = None
 
 
@@ -130,6 +132,8 @@ def _next_record(file: BinaryIO, path: str, at: int, size: int) -> tuple[int, by
 def _record(kind: int, body: bytes, at: int, where: str) -> FoundRecord:
     if kind == RecordKind.MARK:
         return FoundRecord(at=at, length=len(body), mark=_decoded(Mark.decode, body, where))
+    if kind == RecordKind.EPOCH:
+        return FoundRecord(at=at, length=len(body), size=_decoded(EpochSize.decode, body, where))
     if kind == RecordKind.STEPS:
         return FoundRecord(at=at, length=len(body), head=_decoded(StepsHead.decode, body, where))
     raise damaged(where, f"a record of kind {kind}, which this version does not know")

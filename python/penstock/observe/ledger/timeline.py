@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.observe.ledger.findings import Finding, Resume, Wrong
 from penstock.observe.ledger.format import LedgerHeader
 from penstock.observe.ledger.reader import LedgerFile
+from penstock.observe.ledger.sizes import EpochSizes
 
 #: Clocks of machines may differ by as much.
 _CLOCKS_NS = 1_000_000_000
@@ -31,7 +32,7 @@ class Stretch:
     end_ns: int
 
 
-def stretches(file: LedgerFile) -> Iterator[Stretch]:
+def stretches(file: LedgerFile, sizes: EpochSizes) -> Iterator[Stretch]:
     """The stretches of a file, in order."""
     before: tuple[int, int] | None = None
     header, marks = file.header, [number for number, found in enumerate(file.records) if found.mark is not None]
@@ -40,8 +41,8 @@ def stretches(file: LedgerFile) -> Iterator[Stretch]:
         assert mark is not None
         until = marks[turn + 1] if turn + 1 < len(marks) else len(file.records)
         heads = [found.head for found in file.records[number + 1 : until] if found.head is not None]
-        here = mark.epoch, mark.step
-        end = normal((heads[-1].epoch, heads[-1].step + heads[-1].steps), header.steps) if heads else here
+        here = sizes.normal((mark.epoch, mark.step))
+        end = sizes.normal((heads[-1].epoch, heads[-1].step + heads[-1].steps)) if heads else here
         yield Stretch(
             header=header,
             file=file.name,
@@ -55,18 +56,13 @@ def stretches(file: LedgerFile) -> Iterator[Stretch]:
         before = end
 
 
-def normal(position: tuple[int, int], steps: int) -> tuple[int, int]:
-    """The end of an epoch is the beginning of the next one: normal((0, 10), 10) == (1, 0)."""
-    return position if position[1] < steps else (position[0] + 1, 0)
-
-
-def resumes_of(found: Sequence[Stretch]) -> list[Resume]:
+def resumes_of(found: Sequence[Stretch], sizes: EpochSizes) -> list[Resume]:
     """All starts but the first one, each of all its ranks together: a rank that starts again, or elsewhere, is another start."""
     resumes: list[Resume] = []
     reached: tuple[int, int] | None = None
     for together in _starts(sorted(found, key=lambda one: one.begin_ns)):
-        first, steps = together[0], together[0].header.steps
-        again = 0 if reached is None else (reached[0] - first.begin[0]) * steps + reached[1] - first.begin[1]
+        first = together[0]
+        again = 0 if reached is None else sizes.between(first.begin, reached)
         if first.left is None and (reached is not None or first.begin != (0, 0) or first.is_loaded):
             resumes.append(
                 Resume(
@@ -148,12 +144,12 @@ def _absent(start: Sequence[Stretch], goal: tuple[int, int]) -> Iterator[Finding
             )
 
 
-def jumps(file: LedgerFile) -> Iterator[Finding]:
+def jumps(file: LedgerFile, sizes: EpochSizes) -> Iterator[Finding]:
     """Steps that do not follow the ones before them in a file, without a mark."""
     here: tuple[int, int] | None = None
     for found in file.records:
         if found.mark is not None:
-            here = found.mark.epoch, found.mark.step
+            here = sizes.normal((found.mark.epoch, found.mark.step))
         if found.head is None:
             continue
         epoch, step = found.head.epoch, found.head.step
@@ -165,7 +161,7 @@ def jumps(file: LedgerFile) -> Iterator[Finding]:
                 step=step,
                 words=f"{file.name}: epoch {epoch}, step {step:,} follows where {after} belongs; records are missing between them",
             )
-        here = normal((epoch, step + found.head.steps), file.header.steps)
+        here = sizes.normal((epoch, step + found.head.steps))
 
 
 def overlaps(found: Sequence[Stretch]) -> list[Finding]:

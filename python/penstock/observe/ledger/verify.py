@@ -21,6 +21,7 @@ from penstock.observe.ledger.findings import EpochFound, Finding, Report, Wrong
 from penstock.observe.ledger.format import LedgerHeader, StepsHead
 from penstock.observe.ledger.grid import Conflict, by_epoch, grids
 from penstock.observe.ledger.reader import LedgerFile, ledger_paths, read_ledger
+from penstock.observe.ledger.sizes import EpochSizes
 from penstock.observe.ledger.timeline import broken_off, jumps, missing_ledgers, overlaps, resumes_of, stretches
 
 #: Reports progress: (done, total), in bytes read and then in steps.
@@ -114,12 +115,14 @@ class _Node:
     """The ledgers of ranks that share one order: of all, or of a node with files of its own."""
 
     def __init__(self, files: Sequence[LedgerFile], report: Report) -> None:
-        self._report, self._header = report, files[0].header
+        self._report, self._header, self._sizes = report, files[0].header, EpochSizes(files)
         self._name = "" if self._header.node is None else f"node {self._header.node}, "
-        found = [one for file in files for one in stretches(file)]
-        report.wrong += [*overlaps(found), *missing_ledgers(found), *chain.from_iterable(map(jumps, files))]
+        sizes = self._sizes
+        found = [one for file in files for one in stretches(file, sizes)]
+        report.wrong += [*sizes.wrong, *overlaps(found), *missing_ledgers(found)]
+        report.wrong += [*chain.from_iterable(jumps(file, sizes) for file in files)]
         if not report.resumes:  # nodes start together
-            report.resumes = resumes_of(found)
+            report.resumes = resumes_of(found, sizes)
         self._left = broken_off(found)
         self._files = [self._in_place(file) for file in files]
         self._records = by_epoch(self._files)
@@ -173,21 +176,22 @@ class _Node:
         return replace(file, records=tuple(compress(file.records, good)))
 
     def _has_place(self, head: StepsHead, header: LedgerHeader) -> bool:
-        last, size = head.step + head.steps - 1, self._size(head.step)
+        last, size = head.step + head.steps - 1, self._size(head.epoch, head.step)
         begin, end = header.place * size // header.places, (header.place + 1) * size // header.places
         equal = -(-size // header.places)  # rows of each rank, where all have equally many
         is_one = (head.at, head.rows) in ((begin, end - begin), (header.place * equal, equal))
-        return last < header.steps and self._size(last) == size and is_one
+        return last < self._sizes.of(head.epoch).steps and self._size(head.epoch, last) == size and is_one
 
-    def _size(self, step: int) -> int:
+    def _size(self, epoch: int, step: int) -> int:
         """Rows of a step's global batch."""
-        return self._header.last_rows if step == self._header.steps - 1 else self._header.batch_size
+        of_epoch = self._sizes.of(epoch)
+        return of_epoch.last_rows if step == of_epoch.steps - 1 else self._header.batch_size
 
     # An epoch
 
     def _verify_epoch(self, epoch: int, counts: RowCounts, *, is_last: bool) -> Iterator[int]:
-        steps, first = self._header.steps, self._begin[1] if epoch == self._begin[0] else 0
-        size, last_rows = self._header.batch_size, self._header.last_rows
+        of_epoch, first = self._sizes.of(epoch), self._begin[1] if epoch == self._begin[0] else 0
+        steps, size, last_rows = of_epoch.steps, self._header.batch_size, of_epoch.last_rows
         covered = Coverage(first=first, steps=steps, size=size, last_rows=last_rows)
         conflicts: list[Conflict] = []
         for grid, found in grids(self._header, self._files, self._records[epoch]):
@@ -197,7 +201,8 @@ class _Node:
             yield len(grid.ids)
         self._check_conflicts(epoch, conflicts)
         left = self._left.get(epoch)
-        until = left if left is not None else covered.reached if is_last and covered.end < steps else steps
+        has_more = covered.end < steps and (is_last or self._sizes.steps(epoch) is None)
+        until = left if left is not None else covered.reached if has_more else steps
         if covered.end > until:
             until = self._check_ahead(epoch, covered, until)
         for gap in covered.gaps(until):
@@ -206,7 +211,7 @@ class _Node:
         found_here = EpochFound(
             epoch=epoch,
             node=self._header.node,
-            steps=steps,
+            steps=self._sizes.steps(epoch),
             complete_steps=covered.complete,
             rows=counts.rows,
             first_step=first,
@@ -242,22 +247,27 @@ class _Node:
             )
 
     def _skipped(self, first: int, last: int) -> None:
-        rows = (last - first) * self._header.rows
+        known, rows, more = self._sizes.known(first, last), (last - first) * self._header.rows, ""
+        if self._header.has_ends:
+            rows, unknown = sum(size.rows for size in known), last - first - len(known)
+            if not unknown and not any(size.steps for size in known):
+                return  # epochs of no step
+            more = f", besides those of {unknown:,} whose end is not recorded" if unknown else ""
         what = "was" if last == first + 1 else f"to {last - 1} were"
-        self._wrong(Wrong.MISSING_STEPS, f" {what} not taken: {rows:,} rows lost", epoch=first, step=0, rows=rows)
+        self._wrong(Wrong.MISSING_STEPS, f" {what} not taken: {rows:,} rows lost{more}", epoch=first, step=0, rows=rows)
 
     def _missing(self, epoch: int, gap: Gap) -> None:
         steps = f"step {gap.begin:,} is" if gap.end == gap.begin + 1 else f"steps {gap.begin:,} … {gap.end - 1:,} are"
-        who = "" if gap.high - gap.low >= self._size(gap.begin) else f" {self._whose(gap)}"
-        up_to = (
-            "up to " if self._header.rows <= (self._header.steps - 1) * self._header.batch_size else ""
-        )  # some places have none
+        who = "" if gap.high - gap.low >= self._size(epoch, gap.begin) else f" {self._whose(epoch, gap)}"
+        of_epoch = self._sizes.of(epoch)
+        has_fewer = of_epoch.rows <= (of_epoch.steps - 1) * self._header.batch_size and not self._header.has_ends
+        up_to = "up to " if has_fewer else ""  # some places have none
         words = f": {steps} missing{who}, {up_to}{gap.rows:,} rows lost"
         self._wrong(Wrong.MISSING_STEPS, words, epoch=epoch, step=gap.begin, rows=gap.rows)
 
-    def _whose(self, gap: Gap) -> str:
+    def _whose(self, epoch: int, gap: Gap) -> str:
         """The rank that has these places, by any number of ranks that there was; else the places."""
-        size = self._size(gap.begin)
+        size = self._size(epoch, gap.begin)
         for ranks in sorted({file.header.places for file in self._files}):
             rank, equal = -(-gap.low * ranks // size), -(-size // ranks)
             if (rank * size // ranks, (rank + 1) * size // ranks) == (gap.low, gap.high):
@@ -269,10 +279,8 @@ class _Node:
     # Rows
 
     def _check_rows(self, epoch: int, counts: RowCounts, *, is_whole: bool) -> None:
-        if counts.repeated:
-            self._rows_wrong(
-                Wrong.REPEATED_ROWS, epoch, np.concatenate(counts.repeated), "came more often than the plan says"
-            )
+        if len(repeated := counts.repeated):
+            self._rows_wrong(Wrong.REPEATED_ROWS, epoch, repeated, "came more often than the plan says")
         foreign = np.concatenate([counts.unknown(epoch), *counts.foreign])
         if len(foreign):
             self._rows_wrong(Wrong.FOREIGN_ROWS, epoch, foreign, "are none that the plan chooses from")
@@ -281,11 +289,11 @@ class _Node:
         lost = counts.lacking(epoch)
         if len(lost):
             self._rows_wrong(Wrong.LOST_ROWS, epoch, lost, "did not come, in an epoch of which every step was taken")
-        elif counts.rows < self._header.rows:
-            rows = self._header.rows - counts.rows
+        elif counts.rows < (wanted := self._sizes.of(epoch).rows):
+            rows = wanted - counts.rows
             self._wrong(
                 Wrong.LOST_ROWS,
-                f": {counts.rows:,} rows came, and an epoch has {self._header.rows:,}",
+                f": {counts.rows:,} rows came, and an epoch has {wanted:,}",
                 epoch=epoch,
                 rows=rows,
             )

@@ -40,6 +40,8 @@ def epoch_state(epoch: EpochFound) -> str:
         return "complete"
     if epoch.broken_off is not None:
         return f"left by the training loop after {epoch.broken_off:,} steps"
+    if epoch.steps is None:
+        return f"its end is not recorded; taken from step {epoch.first_step:,} on"
     begun = f"from step {epoch.first_step:,} on" if epoch.first_step else ""
     return begun if epoch.first_step + epoch.complete_steps == epoch.steps else f"not complete {begun}".rstrip()
 

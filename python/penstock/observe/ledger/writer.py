@@ -23,6 +23,7 @@ from penstock.observe.ledger.format import (
     MAGIC,
     SUFFIX,
     Buffer,
+    EpochSize,
     LedgerHeader,
     Mark,
     RecordKind,
@@ -36,7 +37,7 @@ _TOGETHER_S = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class StepRows:
-    """Rows of neighbouring steps that are about to be taken: see `format.TakenSteps`."""
+    """Rows of neighbouring steps that are about to be taken: see `format.TakenSteps`. size: of their epoch, where that ends with its data and it is known now how."""
 
     epoch: int
     step: int
@@ -45,6 +46,7 @@ class StepRows:
     ids: Ids
     draws: Ids | None = None
     valid: Ids | None = None
+    size: EpochSize | None = None
 
     def record(self, first: int, last: int) -> list[Buffer]:
         """The record of the steps numbered [first, last) of these."""
@@ -99,6 +101,11 @@ class Ledger:
 
         return record_and_take
 
+    def end_epoch(self, size: EpochSize) -> None:
+        """All steps of an epoch that ended with its data were taken."""
+        if self._file is not None:
+            self._file.end_epoch(size)
+
     def flush(self) -> None:
         """Writes what was taken and is not in the file."""
         if self._file is not None:
@@ -114,13 +121,14 @@ class _LedgerFile:
     """A file that is open, and the steps that are about to be taken."""
 
     def __init__(self, folder: str, header: LedgerHeader) -> None:
-        self._header, self._size, self._pid = replace(header, started_ns=time.time_ns()), 0, os.getpid()
+        self._header, self._file_bytes, self._pid = replace(header, started_ns=time.time_ns()), 0, os.getpid()
         self._lock = threading.Lock()  # a state may be saved in another thread than the one that takes steps
         self._rows: StepRows | None = None
         self._failed: StorageError | None = None
         self.taken = self._written = 0
         self.write_at = 0.0
         self.next: tuple[int, int] | None = None  # the position behind what was taken
+        self._size: EpochSize | None = None  # the last that was written
         started = self._header.started_ns
         name = f"{started // 10**9}.{started % 10**9:09d}-rank-{header.rank:05d}-of-{header.world_size:05d}-{self._pid}"
         self._path = os.path.join(folder, f"{name}{SUFFIX}")
@@ -150,6 +158,21 @@ class _LedgerFile:
         self.flush()
         with self._lock:
             self._rows, self.taken, self._written = rows, 0, 0
+            self._note(rows.size)
+
+    def end_epoch(self, size: EpochSize) -> None:
+        """An epoch is over; see `Ledger.end_epoch`."""
+        self.flush()
+        with self._lock:
+            self._note(size)
+            if self.next == (size.epoch, size.steps):
+                self.next = size.epoch + 1, 0
+
+    def _note(self, size: EpochSize | None) -> None:
+        """Writes once what an epoch holds."""
+        if size is not None and size != self._size:
+            self._append(frame(RecordKind.EPOCH, size.encode()))
+            self._size = size
 
     def flush(self) -> None:
         """Writes the steps that were taken since the last time."""
@@ -160,7 +183,8 @@ class _LedgerFile:
             self._append(rows.record(self._written, taken))
             self._written, self.write_at = taken, time.monotonic() + _TOGETHER_S
             step = rows.step + taken
-            self.next = (rows.epoch, step) if step < self._header.steps else (rows.epoch + 1, 0)
+            is_end = not self._header.has_ends and step == self._header.steps
+            self.next = (rows.epoch + 1, 0) if is_end else (rows.epoch, step)
             if taken == rows.steps:
                 self._rows = None
 
@@ -171,14 +195,14 @@ class _LedgerFile:
         size = sum(map(len, pieces))
         try:
             if os.writev(self._descriptor, pieces) < size:  # the disk is nearly full, or a signal came
-                os.truncate(self._descriptor, self._size)
+                os.truncate(self._descriptor, self._file_bytes)
                 _write_all(self._descriptor, b"".join(pieces))
         except OSError as error:
-            os.truncate(self._descriptor, self._size)
+            os.truncate(self._descriptor, self._file_bytes)
             self._close()
             self._failed = self._cannot("write", error)
             raise self._failed from error
-        self._size += size
+        self._file_bytes += size
 
     def _cannot(self, do: str, error: OSError) -> StorageError:
         return StorageError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -16,6 +16,13 @@ from penstock.stages.lanes.ending_feed import EndingFeed
 from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.natural_steps import NaturalSteps
 from penstock.stages.lanes.states import LanePlace, Place, rows_given
+
+
+class EpochEnds(NamedTuple):
+    """What is known of where an epoch ends. ends: how many rows each lane gives in it, `LANE_ROWS` where that is not known; left: where lanes stand when equal parts are over."""
+
+    ends: Ids
+    left: Mapping[int, list[Place]]
 
 
 class LaneFeeds:
@@ -93,6 +100,15 @@ class LaneFeeds:
         self.ends[epoch] = ends
         if epoch == self._begun.epoch:
             self._ending.know(ends)
+
+    def ends_of(self, epoch: int) -> EpochEnds:
+        """What is known of where an epoch ends."""
+        return EpochEnds(self.order_of(epoch).rows.lane_rows(), self.left.get(epoch, {}))
+
+    def know_ends(self, epoch: int, known: EpochEnds) -> None:
+        """Another process knows this of where an epoch ends."""
+        self.know(epoch, known.ends)
+        self.left[epoch] = {**known.left}
 
     def know_as(self, other: LaneFeeds) -> None:
         """What the lanes of another share of the plan know, these know too."""
