@@ -53,11 +53,12 @@ from penstock.plan.nodes import (
     classes_of,
 )
 from penstock.plan.nodes.rows import MOST_ROWS
-from penstock.plan.tree import flow, inputs_of, leaves, with_inputs
+from penstock.plan.tree import flow, inputs_of, lane_stage, leaves, with_inputs
 from penstock.source.manifest import check_countable
 from penstock.source.protocol import Access, AnySource
 
 if TYPE_CHECKING:
+    from penstock.core.verbs.lengths import Lengths
     from penstock.plan.expression import Expression
     from penstock.resolve.resolved import Resolved
     from penstock.storage import Storage
@@ -579,11 +580,13 @@ class Dataset:
         window: int = 1000,
         over_long: Literal["split", "truncate", "refuse"] = "split",
         padding_value: float | Mapping[str, float] = 0,
+        lengths: Any = None,
+        progress: Progress | None = None,
     ) -> Dataset:
         """Rows of tokens become sequences of one length.
 
-        An epoch ends where its sequences do; `batch(…, steps=…)` says how long it is instead. Lists in memory are counted by arithmetic, other rows by `count_rows`, which several
-        ranks need. The first batch needs a window of every lane: see `explain()`. Exact through ranks and resume: a state says
+        An epoch ends where its sequences do; `batch(…, steps=…)` says how long it is instead. Several ranks need to know where: that is arithmetic for lists in
+        memory, rows of one length, and with `lengths`; other rows are counted by `count_rows`. The first batch needs a window of every lane: see `explain()`. Exact through ranks and resume: a state says
         how far every lane is used, which is at most `window` rows to be read again.
 
         Args:
@@ -595,6 +598,9 @@ class Dataset:
             window: rows that "best_fit" packs together. Default: 1,000.
             over_long: what becomes of rows of more than `length` tokens: "split", the default, "truncate", or "refuse", an error.
             padding_value: for all columns, or a dict of one each (0 for others). Default: 0.
+            lengths: how many tokens each row has, so that sequences are counted without reading these: a column that says so, an expression, or a number for each row.
+                Where a row has another length, that is an error when its lane ends. Default: none.
+            progress: a function that is called with the rows done, and all, where a column is read for `lengths`.
 
         Returns:
             The token columns (length,), with segment_ids (int32: 1, 2, … a document, 0 at padding), position_ids (int32, from 0 on in every document) and
@@ -609,6 +615,10 @@ class Dataset:
             packed["tokens"] == [[0, 0, 1, 2, 3], [0, 1, 0, 1, 2]]
             packed["segment_ids"] == [[1, 2, 2, 2, 2], [1, 1, 2, 2, 2]]
         """
+        from penstock.resolve.order_checks import check_rows_have_lengths
+
+        if lengths is not None:
+            check_rows_have_lengths(self.root)
         names = as_names("pack", [columns] if isinstance(columns, str) else columns)
         value = as_padding_value("pack", padding_value)
         packed = Pack(
@@ -619,8 +629,15 @@ class Dataset:
             window=window,
             over_long=over_long,
             padding_value=value,
+            lengths=None if lengths is None else self._lengths_of("pack", lengths, progress),
         )
         return self._then(packed)
+
+    def _lengths_of(self, verb: str, by: Any, progress: Progress | None) -> Lengths:
+        from penstock.core.verbs.lengths import Lengths
+        from penstock.looking.verbs import numbers_of_rows
+
+        return Lengths.of(verb, numbers_of_rows(verb, self.root, by, progress))
 
     @options_by_name("write batch(size, drop_last=True), pad=True or wrap=True")
     def batch(
@@ -856,10 +873,7 @@ class Dataset:
             raise PlanError(
                 "batch_tokens: columns=, multiple_of= and padding_value= say how rows are padded; leave them out, or padded=False"
             )
-        from penstock.core.verbs.lengths import Lengths
-        from penstock.looking.verbs import numbers_of_rows
-
-        lengths = Lengths.of("batch_tokens", numbers_of_rows("batch_tokens", self.root, by, progress))
+        lengths = self._lengths_of("batch_tokens", by, progress)
         below = self
         if padded:
             values = as_padding_value("batch_tokens", padding_value)
@@ -1003,13 +1017,15 @@ class Dataset:
     def repeat(self, times: int) -> Dataset:
         """Several epochs as one. Each copy is shuffled and augmented anew. `shuffle` goes before it.
 
+        After `filter` by a function, `flat_map` or `pack`, what these get is repeated, and their epoch ends with its last row: packed sequences may go on from one copy to the next.
+
         Args:
             times: how many.
 
         Example:
             len(data.shuffle(seed=0).repeat(3)) == 30
         """
-        return self._then(Repeat(input=self.root, times=times))
+        return self._below_lanes(lambda below: Repeat(input=below, times=times))
 
     @options_by_name('write split({"train": 0.9, "val": 0.1}, by=…)')
     def split(
@@ -1145,6 +1161,14 @@ class Dataset:
         from penstock.resolve.resolved import resolve
 
         return resolve(self.root)
+
+    def _below_lanes(self, verb: Callable[[Node], Node]) -> Dataset:
+        """With a verb on what lane stages get, where rows come straight from these."""
+        root = self.root
+        if lane_stage(root) is None or root.row_effect not in ("counted", "same"):
+            return self._then(verb(root))
+        below = Dataset(*root.below)._below_lanes(verb)  # noqa: SLF001  # its own class
+        return self._then(with_inputs(root, [below.root]))
 
     def _then(self, node: Node) -> Dataset:
         from penstock.plan.check import check_verb
@@ -1418,6 +1442,7 @@ class Dataset:
         epochs: int = 1,
         world_size: int | None = None,
         again: bool = False,
+        on_error: Literal["raise", "substitute", "skip"] = "raise",
         progress: Callable[[int, int], None] | None = None,
     ) -> list[int]:
         """How many rows the first epochs have, where only the data says so: after `filter` by a function, `flat_map` or `pack`, without `steps=`.
@@ -1430,6 +1455,7 @@ class Dataset:
             epochs: how many are counted, from the first one on. Default: 1.
             world_size: for how many ranks, with batch(…, per_rank=True). Default: any number.
             again: True counts anew, where a function looks at something that its code does not show. Default: False.
+            on_error: what is done about bad rows: as the Loader does that trains on the plan. Default: "raise".
             progress: a function that is called with rows done and rows in all.
 
         Returns:
@@ -1447,7 +1473,9 @@ class Dataset:
         check_flags("count_rows", again=again)
         from penstock.tools.count_rows import count_rows
 
-        return count_rows(self.root, epochs=epochs, world_size=world_size, again=again, progress=progress)
+        return count_rows(
+            self.root, epochs=epochs, world_size=world_size, again=again, on_error=on_error, progress=progress
+        )
 
     def simulate(
         self, *, world_size: int = 1, nodes: int = 1, epochs: int = 1, cache: str | int | None = None

@@ -61,7 +61,7 @@ def test_a_filter_is_looked_at_before_training(tmp_path: Path, monkeypatch: pyte
     figures = json.loads(invoke("index", "rows.jsonl", "--filter", "filters_of_test_index:even", "--json").stdout)
     assert (figures["filter"]["samples"], figures["filter"]["rows"]) == (100, 50)
     assert "50 of 100 rows pass" in invoke("index", "rows.jsonl", "--filter", "filters_of_test_index:even").stdout
-    for wrong, message in (("even", "write module:function"), ("filters_of_test_index:odd", "has no attribute 'odd'")):
+    for wrong, message in (("even", "write module:name"), ("filters_of_test_index:odd", "has no attribute 'odd'")):
         result = invoke("index", "rows.jsonl", "--filter", wrong)
         assert result.exit_code == 1
         assert message in " ".join(result.output.split())

@@ -73,5 +73,5 @@ def test_windows_leave_half_of_the_memory(records: Path) -> None:
 def test_runs_without_windows_have_equal_parts() -> None:
     arrays = ps.from_arrays({"x": np.arange(8)})
     lowered = lowered_of(arrays.filter(is_small).filter(is_small).batch(2, steps=2))
-    parts = [budget.limit_bytes for budget in (lowered.budget, *lowered.below)]
+    parts = [budget.limit_bytes for budget in lowered.budgets]
     assert parts == pytest.approx([MEMORY_BYTES / 3] * 3, rel=0.01)

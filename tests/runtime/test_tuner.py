@@ -253,7 +253,7 @@ def turned(loader: ps.Loader[Any]) -> None:
         for crew in crews:
             if crew.stage.is_tunable:
                 crew.resize(int(random.integers(1, crew.stage.most + 1)))
-        for budget in (lowered_of(loader).budget, *lowered_of(loader).below):
+        for budget in lowered_of(loader).budgets:
             budget.cpus = int(random.integers(1, 4))
 
     tuner.after_item = after_item  # type: ignore[method-assign,assignment]

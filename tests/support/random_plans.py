@@ -390,8 +390,17 @@ def _filter_packed(draw: Draw, plan: Plan) -> Plan:
     return _staged(draw, plan, "filter(opening)")
 
 
-PACKED_VERBS = (_map_packed, _filter_packed)
-STAGED_VERBS = (_map, _compute, _select, _filter_function, _flat_map, _pack)
+def _take_made(draw: Draw, plan: Plan) -> Plan:
+    """The first rows of epochs that end with their data, now and then."""
+    if plan.staged and not draw(st.integers(0, 3)):
+        with contextlib.suppress(ps.PlanError):
+            return plan.then(f"take({draw(st.integers(1, 90))})")
+    return plan
+
+
+PACKED_VERBS = (_map_packed, _filter_packed, _repeat)
+MAKING_VERBS = (_map, _compute, _select, _filter_function, _flat_map, _pack)
+STAGED_VERBS = (*MAKING_VERBS, _repeat)
 VERBS = (
     *(
         _shuffle,
@@ -412,7 +421,7 @@ VERBS = (
         _compute,
         _select,
     ),
-    *STAGED_VERBS,
+    *MAKING_VERBS,
 )
 
 
@@ -427,6 +436,7 @@ def _batched(draw: Draw, plan: Plan, size: int, *, few_lanes: bool) -> Plan:
     last = draw(st.sampled_from(["", "", "drop_last", "pad", "wrap"]))
     lanes = 1 if few_lanes else draw(st.sampled_from([None, None, *divisors(size)]))
     stepped = draw(st.integers(0, 5)) >= (3 if plan.staged else 5)
+    plan = plan if stepped else _take_made(draw, plan)
     words = "{size}" + (f", {last}=True" if last else "") + (f", lanes={lanes}" if lanes else "")
     known = {"size": size, "last": last, "stepped": stepped}
     kind = draw(st.sampled_from(["batch", "batch", "batch", "batch_padded", "batch_bucketed", "batch_tokens"]))

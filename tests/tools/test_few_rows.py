@@ -119,14 +119,10 @@ def test_head_takes_a_whole_number(rows: Any) -> None:
         (lambda: data().filter(even), list(range(0, ROWS, 2))),
         (lambda: data().filter(even).filter(lambda batch: batch["x"] > 30), [32, 34, 36, 38]),
         (lambda: data().select("x").flat_map(twice, rows=8), sorted([*range(ROWS), *range(ROWS)])),
-        (lambda: data().select("x").filter(even).flat_map(twice, rows=5).map(plus_one).take(3), None),
+        (lambda: data().select("x").filter(even).flat_map(twice, rows=5).map(plus_one).take(3), [1, 1, 3]),
     ],
 )
-def test_lane_stages_show_the_rows_of_one_epoch(plan: Callable[[], ps.Dataset], expected: list[int] | None) -> None:
-    if expected is None:
-        with pytest.raises(ps.PlanError, match="take"):
-            plan()
-        return
+def test_lane_stages_show_the_rows_of_one_epoch(plan: Callable[[], ps.Dataset], expected: list[int]) -> None:
     assert plan().head(1000)["x"].tolist() == expected
     assert plan().head(3)["x"].tolist() == expected[:3]
     with pytest.raises(ps.PlanError, match=r"dataset\[2\]: rows of this plan come one after the other.*head\(3\)"):

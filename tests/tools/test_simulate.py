@@ -137,6 +137,26 @@ def test_the_command_prints_the_same(photos: Path) -> None:
     assert "requests" in text
 
 
+def test_epochs_that_end_with_their_data(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": np.arange(4000.0)}), tmp_path / "a.parquet", row_group_size=100)
+    plan = ps.read(str(tmp_path)).shuffle(seed=0, block_rows=100).filter(even).batch(40, lanes=8, wrap=True)
+    with pytest.raises(ps.PlanError, match=r"epoch 0 ends where filter\(even\).*count_rows\(\) first"):
+        plan.simulate()
+    assert plan.count_rows(epochs=2) == [2000, 2000]
+    found = plan.simulate(epochs=2)
+    assert (found.steps_per_epoch, found.exact) == (50, False)
+    assert [(each.requests, each.bytes) for each in found.nodes] == [(40, 32_000)] * 2, "each block once"
+    assert found.rank_bytes_in_memory >= 800
+    shared = plan.simulate(world_size=4, nodes=2)
+    assert 40 <= sum(each.requests for each in shared.nodes) <= 80, "what is left is read by those that take it"
+    with pytest.raises(ps.PlanError, match="leave steps=… out"):
+        ps.read(str(tmp_path)).filter(even).batch(40, steps=9).simulate()
+
+
+def even(batch: Any) -> Any:
+    return batch["x"] % 2 == 0
+
+
 @pytest.mark.usefixtures("no_hedges", "no_reading_ahead")
 @pytest.mark.parametrize(("kind", "share"), [("blocks", 0.5), ("blocks", 0.25), ("blocks", 2.0), ("files", 0.5)])
 def test_what_the_cache_will_spare_is_what_it_spares(

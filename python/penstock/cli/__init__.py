@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from penstock.cli.bench import bench
 from penstock.cli.cache import CACHE_COMMANDS, about_cache
 from penstock.cli.console import complain, warn
+from penstock.cli.count import count
 from penstock.cli.demo import demo
 from penstock.cli.explain import explain
 from penstock.cli.index import index
@@ -97,7 +98,7 @@ def _help_of(command: Callable[..., None]) -> str:
     return escape("\n\n".join(part if "\n  " in part else part.replace("\n", " ") for part in paragraphs))
 
 
-for command in (inspect, explain, simulate, index, verify, bench, demo):
+for command in (inspect, explain, simulate, index, count, verify, bench, demo):
     app.command(cls=_Command, help=_help_of(command))(command)
 
 cache = typer.Typer(cls=_CommandGroup, no_args_is_help=True, rich_markup_mode="rich", help=_help_of(about_cache))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from dataclasses import asdict
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from penstock.cli.console import out, print_json, progress, size_text
-from penstock.cli.opening import Json, Paths, image_column, open_dataset
+from penstock.cli.opening import Json, Paths, image_column, named_in_module, open_dataset
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.dataset import Dataset
@@ -113,23 +110,10 @@ def index(
 
 def _filtered(dataset: Dataset, named: str) -> dict[str, float]:
     began_at = time.perf_counter()
-    function = _function(named)
+    function = named_in_module(f"--filter {named}", named)
     with progress("Filter") as report:
         found = dataset.filter(function, ahead=True, progress=report)
     return {"samples": len(dataset), "rows": len(found), "seconds": time.perf_counter() - began_at}
-
-
-def _function(named: str) -> Any:
-    module, _, name = named.partition(":")
-    if not module or not name:
-        raise PlanError(f"--filter {named}: write module:function, for example mine:long_enough")
-    sys.path.insert(0, os.getcwd())
-    try:
-        return getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise PlanError(
-            f"--filter {named}: {error}; it is looked for in the current folder and in what is installed"
-        ) from None
 
 
 def _checksums(dataset: Dataset) -> dict[str, float]:

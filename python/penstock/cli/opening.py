@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from enum import StrEnum
+from importlib import import_module
 from typing import Annotated, Any
 
 import numpy as np
@@ -52,6 +55,18 @@ def open_dataset(paths: list[str], **options: Any) -> Dataset:
         return (
             read(paths, progress=report, nulls="arrow", **options) if has_nulls and "nulls" not in options else opened
         )
+
+
+def named_in_module(asked: str, named: str) -> Any:
+    """What a module of the current folder, or one that is installed, calls so: named_in_module("--filter mine:long_enough", "mine:long_enough")."""
+    module, _, name = named.partition(":")
+    if not module or not name:
+        raise PlanError(f"{asked}: write module:name, for example mine:long_enough")
+    sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise PlanError(f"{asked}: {error}; it is looked for in the current folder and in what is installed") from None
 
 
 def first_rows(dataset: Dataset, rows: int) -> dict[str, Any]:

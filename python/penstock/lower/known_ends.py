@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.batch.pack import sequences_of
 from penstock.core.columns.spec import Ids
+from penstock.core.verbs.lengths import Lengths
 from penstock.order.steps.demand import DemandOrder
 from penstock.plan.nodes import Node, Pack, Read
 from penstock.plan.tree import flow, leaves
-from penstock.resolve.resolved import resolve
+from penstock.resolve.resolved import below_all_rows, resolve
+from penstock.source.protocol import AnySource
 
 
 def known_ends(node: Node, order: DemandOrder) -> Callable[[int], Ids] | None:
     """By epoch, how many rows of each lane come out of a stage; None where only the data says. order: of its input, epoch by epoch."""
     if not isinstance(node, Pack) or not order.has_ends or order.epoch_rows is None:
         return None
-    lengths = _lengths(node.input, node.columns[0])
+    lengths = (
+        _held_lengths(node.input, node.columns[0]) if node.lengths is None else _given_lengths(node.input, node.lengths)
+    )
     return None if lengths is None else lambda epoch: _packed(node, lengths, order, epoch)
 
 
@@ -36,11 +39,19 @@ def _packed(node: Pack, lengths: Ids, order: DemandOrder, epoch: int) -> Ids:
     return np.bincount(lane, sequences, order.lanes).astype(np.int64)
 
 
-def _lengths(root: Node, name: str) -> Ids | None:
+def _given_lengths(root: Node, lengths: Lengths) -> Ids:
+    """How long rows are, by their ids, as was said."""
+    below = resolve(below_all_rows(root))
+    found = np.zeros(below.ids, dtype=np.int64)
+    found[below.natural.ids(np.arange(below.rows))] = lengths.numbers
+    return found
+
+
+def _held_lengths(root: Node, name: str) -> Ids | None:
     """How long a column of lists is in each row, by the row's id; None where that is not known, or something may change it."""
     if resolve(root).links or not all(map(_keeps_lengths, flow(root))):
         return None
-    found = [_held_lengths(leaf.opened.source, name) for leaf in leaves(root)]
+    found = [_lengths_of(leaf.opened.source, name) for leaf in leaves(root)]
     known = [one for one in found if one is not None]
     return np.concatenate(known) if len(known) == len(found) else None
 
@@ -49,13 +60,14 @@ def _keeps_lengths(node: Node) -> bool:
     return isinstance(node, Read) or node.is_order or node.joins == "rows"
 
 
-def _held_lengths(source: Any, name: str) -> Ids | None:
-    """Of a column that lies in memory."""
+def _lengths_of(source: AnySource, name: str) -> Ids | None:
+    """Of a column that lies in memory, or whose rows are all of one length."""
+    field = source.spec.get(name)
+    if field is not None and field.is_fixed and field.shape:
+        return np.full(source.manifest.samples, field.shape[0], dtype=np.int64)
     held = getattr(source, "columns", None)
     column = held.get(name) if isinstance(held, dict) else None
     if isinstance(column, (pa.ListArray, pa.LargeListArray)) and not column.null_count:
         edges: Ids = column.offsets.to_numpy().astype(np.int64)
         return np.diff(edges)
-    if isinstance(column, np.ndarray) and column.ndim > 1:
-        return np.full(len(column), column.shape[1], dtype=np.int64)
     return None

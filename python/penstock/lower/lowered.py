@@ -86,7 +86,7 @@ class Lowered:
     """A plan ready to run: its order, this rank's place among those that share it, and stages that turn work into delivered items.
 
     columns: the fields of what is delivered, None where only a user's function knows them.
-    budget: the memory that a run may hold, below: those of what runs below lane stages; needs: what is held in any case. lanes: the stages that run lane by lane, with a state of their own. workers: the processes
+    budget: the memory that a run may hold; runs: its stages, and what runs below lane stages; needs: what is held in any case. lanes: the stages that run lane by lane, with a state of their own. workers: the processes
     that call users' functions, if any do. tuner: keeps what it learnt from run to run. caches: what `cache()` keeps, above lane stages;
     cacheable: where there is none, which dataset one could keep ("" for all rows), and the stages that would be below it. on_device: which ops the device does, in words.
     """
@@ -106,7 +106,7 @@ class Lowered:
     tuner: Tuner
     caches: tuple[CachedRows, ...] = ()
     cacheable: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    below: tuple[Budget, ...] = ()
+    runs: tuple[Stages, ...] = ()
     on_device: str = ""
     warned: list[int] = field(default_factory=list)
 
@@ -115,9 +115,14 @@ class Lowered:
         whole, row = self.order.rows.with_followers(ids)
         return unkept(whole, row, len(ids), self.caches)
 
+    @property
+    def budgets(self) -> list[Budget]:
+        """Of all that runs."""
+        return [one.context.budget for one in self.runs]
+
     def memory(self) -> dict[str, int]:
         """What is held, the most that was, and what may be: see `Budget.figures`."""
-        every = [budget.figures() for budget in (self.budget, *self.below)]
+        every = [budget.figures() for budget in self.budgets]
         return {name: sum(figures[name] for figures in every) for name in every[0]}
 
     @property
@@ -132,11 +137,11 @@ class Lowered:
 
     def check_memory(self) -> None:
         """Warns, once, if what is held in any case takes more memory than there may be held."""
-        limit = sum(budget.limit_bytes for budget in (self.budget, *self.below))
+        limit = sum(budget.limit_bytes for budget in self.budgets)
         needed = self.needs.size_bytes
         if needed > ALLOWED * limit and not self.warned:
             self.warned.append(needed)
-            for budget in (self.budget, *self.below):
+            for budget in self.budgets:
                 budget.has_warned = True
             warn(
                 f"penstock: memory={limit:,} bytes is less than the {needed:,} that this plan holds in any case, {self.window_bytes:,} for "

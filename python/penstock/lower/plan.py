@@ -118,7 +118,7 @@ def _ready(lowered: Stages, deliver: Deliver, *, steps_per_item: int) -> Lowered
             for place in cache_places(context.root, lowered.after)
         ),
         caches=tuple(reader.cached for reader in lowered.context.caches.values()),
-        below=tuple(each.context.budget for each in every[1:]),
+        runs=tuple(every),
         needs=MemoryNeeds(
             blocks=tuple(each.blocks for each in every if each.blocks is not None),
             batch_bytes=lowered.item_bytes(rows, None) + (0 if lowered.window_bytes else rows * lowered.read_row_bytes),

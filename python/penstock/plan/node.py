@@ -80,6 +80,11 @@ class Node:
         return self.row_effect == "same"
 
     @property
+    def keeps_ends(self) -> bool:
+        """Whether, above a lane stage, its epochs end where those of the stage do, or after so many rows."""
+        return self.row_effect == "same"
+
+    @property
     def epoch_rows(self) -> int | None:
         """Rows of an epoch where it says so itself, whatever is below."""
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.core.errors import PlanError
-from penstock.plan.nodes import Batch, Cache, Mix, Node, Pad, SkipBad, Transform
-from penstock.plan.tree import find, find_where, flow, inputs_of, with_inputs
+from penstock.plan.nodes import Batch, Cache, Mix, Node, Pad, SkipBad, Take, Transform
+from penstock.plan.tree import find, find_where, flow, inputs_of, lane_stage, with_inputs
 
 
 def skipping(root: Node, steps: int | None) -> Node:
@@ -49,7 +49,7 @@ def _below_batch(node: Node, steps: int | None) -> Node:
     """A plan whose bad rows are left out below the batch, which has so many steps; what may meet some above it goes below it with all that stands between."""
     if isinstance(node, Batch):
         return replace(node, input=_below_batch(node.input, steps), steps=node.steps or steps)
-    if isinstance(node, Pad):
+    if isinstance(node, Pad) or (isinstance(node, Take) and lane_stage(node) is not None):
         return replace(node, input=_below_batch(node.input, steps))
     if find(node, Batch) is None:
         return _without_bad(node)

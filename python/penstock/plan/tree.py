@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from penstock.core.errors import PlanError
 from penstock.plan.node import Node
 
 if TYPE_CHECKING:
@@ -68,6 +69,26 @@ def find_where(root: Node, says: Callable[[Node], object]) -> Node | None:
 def lane_stage(root: Node) -> Node | None:
     """The first verb that gives as many rows as the data says, so that nobody knows how many come out."""
     return find_where(root, lambda node: node.row_effect == "counted")
+
+
+def ends_with_data(node: Node) -> bool:
+    """Whether rows come straight from a lane stage, or from one above another, whose input has epochs with an end; a `take` may be above."""
+    staged = node.row_effect == "counted"
+    if not staged and (len(node.below) != 1 or not node.keeps_ends):
+        return False
+    (below,) = node.below
+    return (staged and lane_stage(below) is None) or ends_with_data(below)
+
+
+def check_not_taken(verb: str, root: Node) -> None:
+    """PlanError where a `take` above a lane stage says how many rows there are: only a batch that ends with them may follow."""
+    taken = find_where(root, lambda node: node.row_effect == "chosen" and lane_stage(node) is not None)
+    staged = None if taken is None else lane_stage(taken)
+    if taken is not None and staged is not None:
+        raise PlanError(
+            f"{verb}: {taken.verb}(…) after {staged.verb} cuts the epochs of a batch that ends with its data, and {verb} asks for rows before it is known where that is; write "
+            f"{taken.verb}(…) before {staged.verb}(…), or leave it out"
+        )
 
 
 def is_column_unknown(root: Node) -> bool:

@@ -8,11 +8,11 @@ from typing import Any
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.order.rows.streamed import WINDOW_ROWS
-from penstock.plan.nodes import Batch, Node, Shard, Shuffle, Zip
-from penstock.plan.tree import flow, lane_stage, leaves
+from penstock.plan.nodes import Batch, Node, Pack, Shard, Shuffle, Zip
+from penstock.plan.tree import find_where, flow, lane_stage, leaves
 from penstock.resolve.cut import cut
 from penstock.resolve.ordering import demand_order, order_of, some_rank
-from penstock.resolve.resolved import resolve
+from penstock.resolve.resolved import below_all_rows, resolve
 from penstock.source.manifest import MOST_IDS
 from penstock.source.protocol import Access
 
@@ -105,10 +105,32 @@ def _check_batch(node: Batch) -> None:
             demand_order(cut(fed), order)
 
 
+def check_rows_have_lengths(root: Node) -> None:
+    """PlanError where rows have no places in the data, by which `pack` is told their lengths."""
+    if lane_stage(root) is None and resolve(below_all_rows(root)).chosen is not None:
+        return
+    other = lane_stage(root) or find_where(root, lambda one: not one.keeps_places and not isinstance(one, Shuffle))
+    verb = "take" if other is None else other.verb
+    raise PlanError(
+        f"pack: lengths=… are those of rows as the data has them, and {verb} stands between; leave lengths= out, and count sequences ahead with count_rows()"
+    )
+
+
+def _check_lengths(node: Pack) -> None:
+    """PlanError where lengths were given that are not those of the rows."""
+    if node.lengths is None:
+        return
+    check_rows_have_lengths(node.input)
+    count, rows = len(node.lengths.numbers), resolve(below_all_rows(node.input)).rows
+    if count != rows:
+        raise PlanError(f"pack: lengths=… has {count:,} numbers, and there are {rows:,} rows; pass one for each")
+
+
 #: What else is asked of some verbs.
 _CHECKS: dict[type[Node], Callable[[Any], None]] = {
     Shuffle: _check_shuffle,
     Shard: _check_shard,
     Zip: _check_pairs,
+    Pack: _check_lengths,
     Batch: _check_batch,
 }

@@ -6,6 +6,7 @@ Until something shuffles, verbs choose ids (`order.rows.chosen`), so that the na
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -231,6 +232,8 @@ def _grouped(node: Bucket | BatchTokens, below: Below) -> RowOrder:
 
 def _sliced(node: Take | Skip, below: Below) -> Rows:
     (found,), count = below.rows, _rows_left(node, below)
+    if isinstance(found, LaneRows):
+        return replace(found, most=count if found.most is None else min(found.most, count))
     first = 0 if isinstance(node, Take) else node.count
     return Slice(input=found, first=first, count=count) if isinstance(found, RowOrder) else found.sliced(first, count)
 

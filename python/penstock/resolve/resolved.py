@@ -217,6 +217,13 @@ def resolve(root: Node) -> Resolved:
     return Resolved(root)
 
 
+def below_all_rows(root: Node) -> Node:
+    """The plan below all that keeps its rows, if not their order."""
+    while len(root.below) == 1 and (root.row_effect == "same" or isinstance(root, Shuffle)):
+        (root,) = root.below
+    return root
+
+
 def _block_rows(origin: Origin) -> int:
     """Rows that are worth reading together."""
     if origin.block_rows is not None:

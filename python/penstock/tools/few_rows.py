@@ -19,7 +19,7 @@ from penstock.deliver.numpy import ToNumpy
 from penstock.lower import lower
 from penstock.order.steps.cursor import Position, Work
 from penstock.plan.nodes import Batch, Node
-from penstock.plan.tree import find, inputs_of, lane_stage, leaves
+from penstock.plan.tree import ends_with_data, find, lane_stage, leaves
 from penstock.resolve.ordering import RankSettings
 from penstock.resolve.resolved import resolve
 from penstock.runtime.free_memory import default_memory
@@ -27,8 +27,6 @@ from penstock.runtime.run import Run
 from penstock.runtime.stage import Delivered
 from penstock.runtime.tune import Depth
 from penstock.source.protocol import Access
-from penstock.stages.lanes.feed import LaneFeed
-from penstock.stages.lanes.states import LanePlace
 
 #: Rows that are made together while somebody goes through all of them.
 _TOGETHER = 16
@@ -51,16 +49,12 @@ class FewRows:
         staged = lane_stage(root)
         self._is_batched = find(root, Batch) is not None
         self._rows = None if self._is_batched else _rows_or_none(root)
-        steps = _ENDLESS_STEPS if self._rows is None else None
+        steps = None if self._rows is not None or ends_with_data(root) else _ENDLESS_STEPS
         plan = root if self._is_batched else Batch(input=root, size=1, lanes=1, steps=steps)
         where = RankSettings(rank=0, world_size=1, cpus=usable_cpus())
         self._lowered = lower(plan, ToNumpy(), where, memory_bytes=default_memory(1))
         self._comes_in_order = staged is not None or any(leaf.access is Access.FORWARD for leaf in leaves(root))
         self._run: Run | None = None
-        self._end: int | None = None  # of epoch 0, in rows of what the one lane is fed with
-        if staged is not None and not self._is_batched and self._rows is None and _are_chain(self._lowered.lanes.feeds):
-            self._end = resolve(inputs_of(staged)[0]).rows
-            self._lowered.lanes.feeds[0].feed_singly()
 
     def __enter__(self) -> Self:
         return self
@@ -139,23 +133,16 @@ class FewRows:
         lowered.lanes.move(Position())
         depth = Depth(out=1, between=1, most=1, fixed=True)
         self._run = Run(lowered.stages, lowered.budget.follow(work), depth, lowered.budget, lowered.tuner)
-        for step, item in enumerate(self._run):
-            if self._end is not None and self._is_of_next_epoch(step, self._end):
-                return
+        came = False
+        for item in self._run:
+            came = True
             yield cast("Delivered", item).columns
             if self._is_batched:
                 return
-        if lowered.lanes.has_ends:
+        if not came and lowered.lanes.has_ends:
             raise DataError(
                 f"{lowered.lanes.feeds[0].name} gives no row in epoch 0, so that there is nothing to look at"
             )
-
-    def _is_of_next_epoch(self, row: int, end: int) -> bool:
-        """Whether a row comes of what the lane is fed with after so many rows: fed singly, that is where the lane then stands."""
-        before, after = (
-            _lowest(LanePlace.of(self._lowered.lanes.places(Position(0, step))[0][0])) for step in (row, row + 1)
-        )
-        return bool(before.row >= end or (after.used > 0 and after.row >= end))
 
 
 def _by_row(told: Sequence[tuple[Ids, Mapping[str, Any]]], rows: int) -> list[dict[str, list[OpStep]]]:
@@ -206,15 +193,6 @@ def _rows_or_none(root: Node) -> int | None:
         return resolve(root).rows
     except PlanError:  # only a lane stage knows
         return None
-
-
-def _are_chain(feeds: Sequence[LaneFeed]) -> bool:
-    return len(feeds) == 1 and (not feeds[0].below or _are_chain(feeds[0].below))
-
-
-def _lowest(place: LanePlace) -> LanePlace:
-    """The place of the stage that nothing is below."""
-    return _lowest(place.below[0]) if place.below else place
 
 
 def is_empty(root: Node) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile, zip_longest
 from typing import Any
@@ -18,18 +18,23 @@ from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.deliver import open_deliver
 from penstock.lower import lower
+from penstock.lower.lowered import Lowered
 from penstock.order.quality import ShuffleQuality, quality_of
 from penstock.order.steps.cursor import Position, Work
-from penstock.plan.nodes import Node, Opened, Read, Shard
+from penstock.plan.nodes import Node, Opened, Read, Shard, Take
 from penstock.plan.tree import find, inputs_of, lane_stage, leaves, with_inputs
 from penstock.resolve.ordering import RankSettings
 from penstock.resolve.resolved import resolve
+from penstock.runtime.budget import Budget
+from penstock.runtime.stage import Stage
 from penstock.source.manifest import Manifest
 from penstock.source.protocol import Access, BlockSource
 from penstock.stages.read.upcoming import Upcoming
 from penstock.storage.cache.simulated import SimulatedCache
 from penstock.storage.cache.storage import CachedStorage, CacheTraffic
 from penstock.storage.fetch.plan import plan
+from penstock.tools.counted_epochs import CountedEpochs
+from penstock.tools.simulate_lanes import lowest_run, works_of_lanes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +68,11 @@ class Simulation:
 
     Attributes:
         world_size: the number of ranks.
-        steps_per_epoch: on every rank.
+        steps_per_epoch: on every rank; of the first epoch, where each ends with its data.
         nodes: an entry an epoch and node.
         rank_bytes_in_memory: the most that a rank's records, read and still needed, take at once; without the batches that wait.
-        exact: False where a library decides how it reads (Parquet, HDF5, …): then a request is a block that is loaded, and its bytes are the mean of all.
+        exact: False where a library decides how it reads (Parquet, HDF5, …): then a request is a block that is loaded, and its bytes are the mean of all; and with lane
+            stages, whose rows are asked for in pieces of any size.
         shuffle: how well the order mixes; None if it is the natural one.
 
     Example:
@@ -94,10 +100,6 @@ def simulate(root: Node, *, world_size: int, machines: int, epochs: int, cache_b
         raise PlanError(
             "simulate: the nodes of this plan have files of their own, which are not known here; leave shard(…) out"
         )
-    if (staged := lane_stage(root)) is not None:
-        raise PlanError(
-            f"simulate: what {staged.verb} reads depends on what the data says; describe the plan without it"
-        )
     blocks = [leaf.opened.source for leaf in leaves(root) if isinstance(leaf.opened.source, BlockSource)]
     if cache_bytes and blocks:
         raise PlanError(f"simulate: a library decides what it reads of {blocks[0].manifest.format}; leave cache=… out")
@@ -114,7 +116,7 @@ def simulate(root: Node, *, world_size: int, machines: int, epochs: int, cache_b
         steps_per_epoch=machine.steps_per_epoch,
         nodes=tuple(node for same_epoch in zip(*made, strict=True) for node, _ in same_epoch),
         rank_bytes_in_memory=max(held for machine_epochs in made for _, held in machine_epochs),
-        exact=not blocks,
+        exact=not blocks and lane_stage(root) is None,
         shuffle=machine.shuffle_quality,
     )
 
@@ -173,7 +175,7 @@ class _Machine:
         self._cached = None if cache is None else CachedStorage(self._store, cache)
         noted = self._noted(root)
         resolved = resolve(noted)
-        self._ids = resolved.ids
+        self._ids, self._root = resolved.ids, root
         deliver = open_deliver("numpy", None)
         self._ranks = [lower(noted, deliver, where, memory_bytes=sys.maxsize, is_described=True) for where in wheres]
         order, world_size = self._ranks[0].order, wheres[0].world_size
@@ -197,7 +199,8 @@ class _Machine:
     @property
     def steps_per_epoch(self) -> int:
         """Of every rank."""
-        return self._ranks[0].order.steps_per_epoch
+        lowered = self._ranks[0]
+        return (lowered.lanes.order_of(0) if lowered.lanes.has_ends else lowered.order).steps_per_epoch
 
     @property
     def shuffle_quality(self) -> ShuffleQuality | None:
@@ -228,16 +231,44 @@ class _Machine:
     def _walk(self, rank: int, epoch: int) -> Iterator[int]:
         """One rank's epoch, work after work through the stages up to the one that reads; the bytes of records that it has in memory."""
         lowered = self._ranks[rank]
+        if lowered.lanes:
+            self._check_ends(lowered, epoch)
+            yield from _read(
+                lowest_run(lowered).stages, lowest_run(lowered).context.budget, works_of_lanes(lowered, epoch)
+            )
+            return
         works: Iterator[Work] = takewhile(lambda work: work.epoch == epoch, lowered.work_from(Position(epoch)))
         if rank == 0:
             for upcoming in self._upcoming:
                 works = upcoming.follow(works)
-        reading = [stage for stage in lowered.stages if stage.is_reading]
-        if not reading:
-            return  # the samples lie in memory
-        for work in works:
-            item: Any = work
-            for stage in reading:
-                item = stage.work(item)
-            yield lowered.budget.kept_bytes
-            lowered.budget.release(item.share)
+        yield from _read(lowered.stages, lowered.budget, works)
+
+    def _check_ends(self, lowered: Lowered, epoch: int) -> None:
+        """PlanError where it is not known how many rows lanes give in an epoch."""
+        stage = lowered.lanes.feeds[0].name
+        if not lowered.lanes.has_ends:
+            raise PlanError(
+                f"simulate: what {stage} reads in an epoch of so many steps depends on what the data says; leave steps=… out, so that an epoch is the data once, or describe the plan without "
+                f"that stage"
+            )
+        if find(self._root, Take) is not None and lowered.lanes.order_of(epoch).is_cut:
+            raise PlanError(
+                f"simulate: how much {stage} reads until as many rows came as are taken depends on what the data says; describe the plan without take"
+            )
+        if not lowered.lanes.order_of(epoch).is_known and not CountedEpochs(self._root, lowered.lanes).tell(epoch):
+            raise PlanError(
+                f"simulate: epoch {epoch:,} ends where {stage} has given all of its rows, and nobody counted them; call count_rows({'' if not epoch else f'epochs={epoch + 1}'}) first"
+            )
+
+
+def _read(stages: Sequence[Stage], budget: Budget, works: Iterator[Work]) -> Iterator[int]:
+    """Work after work through the stages up to the one that reads; the bytes of records in memory."""
+    reading = [stage for stage in stages if stage.is_reading]
+    if not reading:
+        return  # the samples lie in memory
+    for work in works:
+        item: Any = work
+        for stage in reading:
+            item = stage.work(item)
+        yield budget.kept_bytes
+        budget.release(item.share)

@@ -160,6 +160,7 @@ class BatchOrder:
         taken, begin, rows = min(step, self.even_steps), 0, self.batch_size
         if step < self.even_steps or self.fills_lanes:
             taken, left = step, np.full(self.lanes, self.rows_per_lane)
+            rows = self.batch_size if self.fills_lanes else self.real_rows(step)
         else:
             left = self.rows.lane_rows() - self.even_steps * self.rows_per_lane
             begin, rows = (step - self.even_steps) * self.batch_size, self.real_rows(step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -28,8 +29,27 @@ class NaturalBatches(BatchOrder):
 
     @property
     def is_known(self) -> bool:
-        """Whether the ends of all lanes are known."""
-        return bool((self.rows.lane_rows() < LANE_ROWS).all())
+        """Whether it is known how many steps there are: by the ends of all lanes, or since as many rows came as are taken."""
+        return self.steps is not None or bool((self.rows.lane_rows() < LANE_ROWS).all())
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether an epoch ends before its data does, as far as is known."""
+        return self.samples < int(self.rows.lane_rows().sum())
+
+    @cached_property
+    def samples(self) -> int:
+        """Rows of an epoch."""
+        rows, most = int(self.rows.lane_rows().sum()), cast("LaneRows", self.rows).most
+        return rows if most is None else min(rows, most)
+
+    @cached_property
+    def whole_steps(self) -> int:
+        """Steps that take equal parts of all lanes, and are full."""
+        return min(self.even_steps, self.full_steps)
+
+    def _even_of(self, step: int, steps: int) -> int:
+        return min(steps, max(0, self.whole_steps - step))
 
     @property
     def fills_lanes(self) -> bool:
@@ -44,10 +64,11 @@ class NaturalBatches(BatchOrder):
 
     def in_words(self, world_size: int) -> list[str]:
         """How many steps there are, as far as is known, then where rows come from."""
+        most = cast("LaneRows", self.rows).most
         steps = (
             f"{self.steps_per_epoch:,} steps in the first epoch"
             if self.is_known
-            else "as many steps an epoch as the data gives"
+            else f"as many steps an epoch as the data gives{'' if most is None else f', of {most:,} rows at most in all'}"
         )
         return [f"{steps}, {self.batch_size} rows each, from {self.lanes} lanes", self.rows.words]
 
@@ -56,5 +77,5 @@ class NaturalBatches(BatchOrder):
         ends, even = self.rows.lane_rows(), min(step, self.even_steps) * self.rows_per_lane
         taken = np.minimum(ends, even)
         left = ends - taken
-        rest = max(0, step - self.even_steps) * self.batch_size
+        rest = max(0, min(step * self.batch_size, self.samples) - self.even_steps * self.batch_size)
         return np.asarray(taken + np.clip(rest - (np.cumsum(left) - left), 0, left))

@@ -14,7 +14,7 @@ from penstock.plan.columns import spec_of
 from penstock.plan.node import Known, Node, OrderVerb, Verb
 from penstock.plan.nodes.rows import MOST_ROWS, Shard
 from penstock.plan.nodes.words import said_of
-from penstock.plan.tree import find, flow, is_column_unknown, lane_stage
+from penstock.plan.tree import check_not_taken, ends_with_data, find, flow, is_column_unknown, lane_stage
 
 if TYPE_CHECKING:
     from penstock.core.verbs.buckets import Buckets
@@ -50,6 +50,7 @@ class Pad(Verb, Padding):
     row_effect = "reordered"  # in groups, of which each is padded for itself
     column_effect = "changed"
     keeps_order = True
+    keeps_ends = True
     keeps_steps = True
     passes_pixels = True  # which are not ragged
     computes = True
@@ -118,11 +119,13 @@ class Batch(OrderVerb):
     def check(self) -> None:
         """PlanError where rows are in batches already, or nothing says when an epoch ends."""
         staged = lane_stage(self.input)
-        if staged is not None and self.steps is None and not _has_end(self.input) and not _ends_with_data(self.input):
+        if staged is not None and self.steps is None and not _has_end(self.input) and not ends_with_data(self.input):
             raise PlanError(
                 f"batch: the number of rows that {staged.verb} gives is not known in advance, and what follows it asks for them before they came; say after how "
                 f"many steps an epoch ends: batch({self.size}, steps=1000). The next epoch goes on from there"
             )
+        if self.steps is not None:
+            check_not_taken("batch(…, steps=…)", self.input)
         if find(self.input, Batch):
             raise PlanError("batch: the plan has a batch already; a plan has one")
 
@@ -178,15 +181,6 @@ def _check_grouped(new: Bucket | BatchTokens) -> None:
             raise PlanError(
                 f"{new.called}: cannot follow {node.verb}, whose rows have no fixed places in the data; bucket what is below it"
             )
-
-
-def _ends_with_data(node: Node) -> bool:
-    """Whether rows come straight from a lane stage, or from one above another, whose input has epochs with an end."""
-    staged = node.row_effect == "counted"
-    if not staged and (len(node.below) != 1 or not (node.row_effect == "same" or isinstance(node, Pad))):
-        return False
-    (below,) = node.below
-    return (staged and lane_stage(below) is None) or _ends_with_data(below)
 
 
 def _has_end(node: Node) -> bool:

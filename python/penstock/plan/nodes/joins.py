@@ -13,7 +13,7 @@ from penstock.plan.columns import known_columns
 from penstock.plan.node import Join, Known, Node, Verb
 from penstock.plan.nodes.rows import MOST_ROWS, Shard
 from penstock.plan.nodes.words import LATER
-from penstock.plan.tree import find, find_where, flow, lane_stage, leaves
+from penstock.plan.tree import check_not_taken, find, find_where, flow, lane_stage, leaves
 from penstock.plan.weights import Changes, Weights, check_weights, quotas_of
 
 
@@ -79,9 +79,11 @@ class Concat(RowJoin):
     def check(self) -> None:
         """PlanError where inputs do not fit each other."""
         self.check_unbatched()
-        if lane_stage(self) is not None:
+        if (staged := lane_stage(self)) is not None:
+            number = next(number for number, one in enumerate(self.inputs) if lane_stage(one) is not None)
             raise PlanError(
-                "concat: a dataset with a filter by a function, flat_map or pack has no end; write mix([…], weights=[…])"
+                f'concat: dataset {number} has a {staged.verb} already, whose number of rows is not known in advance; write concat([…], source="from").{staged.verb}(…), whose function '
+                f"sees of which dataset a row is, filter(…, ahead=True), or mix([…], rows=…)"
             )
         ordered = list(map(_ordered_as, self.inputs))
         if any(ordered) and not all(ordered):
@@ -129,6 +131,8 @@ class Mix(RowJoin):
     def check(self) -> None:
         """PlanError where inputs do not fit each other."""
         self.check_unbatched()
+        for branch in self.inputs:
+            check_not_taken("mix", branch)
         self.check_alike()
 
     @property

@@ -10,6 +10,7 @@ from penstock.core.arguments import hold_as_int, is_whole
 from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
+from penstock.core.verbs.lengths import Lengths
 from penstock.core.verbs.packing import Packing
 from penstock.plan.columns import check_names, spec_of
 from penstock.plan.node import Node, Verb
@@ -17,7 +18,7 @@ from penstock.plan.nodes.functions import FunctionVerb
 from penstock.plan.nodes.rows import Shard
 from penstock.plan.nodes.sources import Read
 from penstock.plan.nodes.words import LATER, said_of
-from penstock.plan.tree import find, find_where, is_column_unknown, leaves
+from penstock.plan.tree import check_not_taken, find, find_where, is_column_unknown, leaves
 
 #: A function of `flat_map` gets no more rows together, of each lane: all of them are read before it begins.
 _MOST_TOGETHER = 1 << 20
@@ -36,6 +37,7 @@ class LaneNode(Verb):
 
     def check(self) -> None:
         """PlanError where rows are in batches or shards already."""
+        check_not_taken(self.verb, self.input)
         found = find_where(self.input, lambda node: node.is_batch) or find(self.input, Shard)
         if found is not None:
             raise PlanError(f"{self.verb}: must come before {found.verb}, since it decides which rows there are")
@@ -87,8 +89,9 @@ class FlatMap(LaneNode, FunctionVerb):
 
 @dataclass(frozen=True, kw_only=True)
 class Pack(LaneNode, Packing):
-    """Rows of tokens become sequences of one length: see `core.verbs.packing.Packing`."""
+    """Rows of tokens become sequences of one length: see `core.verbs.packing.Packing`. lengths: of the rows below what keeps all of them, where they were given to count by."""
 
+    lengths: Lengths | None = field(default=None, metadata={"affects_result": False, "unsaid": True})
     verb: str = "pack"
 
     column_effect = "unknown"

@@ -11,7 +11,7 @@ from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.plan.node import Node, OrderVerb
 from penstock.plan.nodes.words import LATER
-from penstock.plan.tree import find, find_where, lane_stage
+from penstock.plan.tree import ends_with_data, find, find_where, lane_stage
 
 #: Rows of a batch, or steps of an epoch: more than anybody has, and few enough that their products have room in 64 bits.
 MOST_ROWS = 1 << 40
@@ -23,11 +23,15 @@ class CountingVerb(OrderVerb):
 
     def check(self) -> None:
         """PlanError where rows below have no number, or come in batches or shards already."""
-        check_countable(self)
+        self.check_rows()
         if find_where(self.input, lambda node: node.is_batch):
             raise PlanError(f"{self.verb}: must come before batch, since it counts rows and not batches")
         if find(self.input, Shard):
             raise PlanError(f"{self.verb}: must come before shard, which says how many rows each node has")
+
+    def check_rows(self) -> None:
+        """PlanError where rows below have no number."""
+        check_countable(self)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,8 +73,15 @@ class Take(RowChoice):
     count: int
     verb: str = "take"
 
+    keeps_ends = True
+
     def __post_init__(self) -> None:
         _check_count(self)
+
+    def check_rows(self) -> None:
+        """Above a lane stage, an epoch that ends with its data may end earlier."""
+        if not ends_with_data(self.input):
+            super().check_rows()
 
     def rows_of(self, below: Sequence[int]) -> int:
         """How many rows are left."""

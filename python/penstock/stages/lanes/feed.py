@@ -171,13 +171,6 @@ class LaneFeed:
         known = self.order.epoch_rows
         return self.below[0]._ends.found(self.below[0]._lanes.made) if known is None else known  # noqa: SLF001  # its own class
 
-    def feed_singly(self) -> None:
-        """From the first row on, as few rows together as may be, so that each place is that of a single row; slow."""
-        self._together = (1, 1)
-        for feed in self.below:
-            feed.feed_singly()
-        self.begin({})
-
     def place(self, lane: int, row: int) -> LanePlace:
         """How to continue with an output row of a lane."""
         with self._lock:

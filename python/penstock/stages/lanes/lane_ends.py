@@ -27,8 +27,8 @@ class LaneEnds:
         found = self.found(made)
         for lane in np.flatnonzero(self.has_ended & (self.known < LANE_ROWS) & (found != self.known))[:1].tolist():
             raise DataError(
-                f"{self._name}: lane {lane} gave {found[lane]:,} rows in epoch {self.epoch:,}, and {self.known[lane]:,} when they were counted; the function, or "
-                f"what it looks at, gives other rows now: let it depend on its rows alone, and count again with count_rows(again=True)"
+                f"{self._name}: lane {lane} gave {found[lane]:,} rows in epoch {self.epoch:,}, and {self.known[lane]:,} when they were counted; what a "
+                f"function looks at is another now, or lengths=… are not those of the rows: let functions depend on their rows alone, and count again with count_rows(again=True)"
             )
         self.know(found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class NaturalSteps:
     def _even_steps(self, epoch: int, step: int, most: int) -> tuple[NaturalBatches, int]:
         """Of so many steps, how many take equal parts of all lanes; with the order as it is known then."""
         rows_per_lane, feed = self._order_of(epoch).rows_per_lane, self._feed
-        most = min(most, self._order_of(epoch).even_steps - step)
+        most = min(most, self._order_of(epoch).whole_steps - step)
         if most <= 0:
             return self._order_of(epoch), 0
         wanted = np.zeros_like(feed.made)
@@ -68,7 +69,7 @@ class NaturalSteps:
         if feed.is_broken or any(feed.has_failed(lane) for lane in self._mine[lacking].tolist()):
             ready = int(feed.made[self._mine].min()) // rows_per_lane - step
             return order, max(1, min(most, ready))  # who takes the step behind these gets the error
-        return order, max(0, min(most, order.even_steps - step))
+        return order, max(0, min(most, order.whole_steps - step))
 
     def _lanes_left(self, epoch: int, step: int) -> Ids:
         """From a step on: the lanes of which this rank takes what is left; other ranks ran some of them so far."""
@@ -103,7 +104,8 @@ class NaturalSteps:
             feed.ensure(wanted)
             is_same = (self._order_of(epoch).rows.lane_rows()[lanes] == ends[lanes]).all()
             if is_same or feed.is_broken or any(map(feed.has_failed, lanes.tolist())):
-                return order
+                is_end = order.is_cut and step == order.steps_per_epoch - 1
+                return replace(order, steps=step + 1) if is_end else order
 
     def _fails_at_end(self, epoch: int) -> bool:
         """Runs lanes of which this rank took the last row to their ends: one that was counted must not give more than that."""
@@ -117,6 +119,8 @@ class NaturalSteps:
 
     def _mine_at_end(self, order: NaturalBatches) -> set[int]:
         """The lanes whose last row this rank takes."""
+        if order.is_cut:
+            return set()
         ends, even = order.rows.lane_rows(), order.even_steps * order.rows_per_lane
         found = set(self._mine[ends[self._mine] <= even].tolist())
         for step in range(order.even_steps, order.steps_per_epoch):
