@@ -25,10 +25,11 @@ from penstock.order.choose import balanced, drawn_again, drawn_once, part_rows, 
 from penstock.plan.columns import check_names, spec_of
 from penstock.plan.expression import Expression, expression_of, written_out
 from penstock.plan.function_parts import function_parts
-from penstock.plan.nodes import Node, Shuffle, check_seed, classes_of
+from penstock.plan.nodes import Node, check_seed, classes_of
 from penstock.plan.nodes.functions import check_text
 from penstock.plan.nodes.picked import Balance, Filter, Sample, Sort, Split
 from penstock.plan.tree import leaves
+from penstock.resolve.resolved import keeps_all_rows
 from penstock.transform.function import name_of, wants_generator
 from penstock.transform.function_text import with_text
 
@@ -208,7 +209,7 @@ def numbers_of_rows(verb: str, root: Node, by: Any, progress: Progress | None) -
     if not isinstance(by, (str, Expression)):
         return by
     expression, fields = expression_of(verb, by), dict(spec_of(root))
-    while len(root.below) == 1 and (root.row_effect == "same" or isinstance(root, Shuffle)):
+    while keeps_all_rows(root):
         expression = written_out(expression, root.made)
         (root,) = root.below
     field = {**spec_of(root), **fields}.get(by) if isinstance(by, str) else None

@@ -217,9 +217,14 @@ def resolve(root: Node) -> Resolved:
     return Resolved(root)
 
 
+def keeps_all_rows(node: Node) -> bool:
+    """Whether a node gives all rows of the one below it, in whatever order."""
+    return len(node.below) == 1 and (node.row_effect == "same" or isinstance(node, Shuffle))
+
+
 def below_all_rows(root: Node) -> Node:
     """The plan below all that keeps its rows, if not their order."""
-    while len(root.below) == 1 and (root.row_effect == "same" or isinstance(root, Shuffle)):
+    while keeps_all_rows(root):
         (root,) = root.below
     return root
 
