@@ -43,6 +43,6 @@ def test_an_elastic_training_goes_on_with_fewer_and_with_more_workers(tmp_path: 
     said = run_alone("-m", "support.ray_train_case", tmp_path, timeout_s=300)
     found = json.loads(said.partition("\nfound ")[2].partition("\n")[0])
     assert found["wrong"] == []
-    assert found["epochs"] == [[0, 4_800], [1, 4_800]]
+    assert found["epochs"] == [[epoch, 4_800] for epoch in range(5)]
     assert found["world_sizes"] == [2, 1, 2]
     assert found["steps_again"] <= 2 * 20 + 20  # there is a checkpoint every 20 steps

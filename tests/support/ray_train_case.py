@@ -18,7 +18,7 @@ from typing import Any
 _WAITS = {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "20", "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "1"}
 _NOTICES = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
 NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 << 20}
-STEP_S, EPOCHS = 0.1, 2
+STEP_S, EPOCHS = 0.1, 5
 
 
 def wait_for(what: Callable[[], Any]) -> None:
