@@ -96,7 +96,7 @@ def test_trainings_of_several_drivers_share_and_one_that_is_killed_leaves_nothin
     found = [ended(one) for one in two]
     assert [one["digest"] for one in found] == [expected] * 2
     assert max(one["users"] for one in found) == 3
-    assert calls_of(calls) <= 1.15 * STEPS
+    assert calls_of(calls) < 1.9 * STEPS  # see above
     assert len(named_actors()) == 2
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
@@ -133,7 +133,7 @@ def test_a_loader_that_begins_late_catches_up_with_what_was_made(tmp_path: Path)
             next(batches)
         assert_all_same(expected, late)
         assert len([*batches]) == STEPS // 2
-    assert calls_of(calls) <= 1.15 * STEPS
+    assert calls_of(calls) < 1.9 * STEPS  # see above
 
 
 @pytest.mark.long
