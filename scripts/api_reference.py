@@ -123,7 +123,18 @@ HOMES = {"penstock.image": "penstock.transform.image", "penstock.text": "penstoc
 #: Whose `**options` are the fields of another class.
 OPTIONS = {"penstock.Loader": "loader.options.LoaderOptions"}
 #: Classes that users receive and never make: without a signature.
-RECEIVED = {"Dataset", "Expression", "Functions", "TextPart", "DatePart", "When", "Then", "RowGenerator", "Simulation", "NodeEpoch"}
+RECEIVED = {
+    "Dataset",
+    "Expression",
+    "Functions",
+    "TextPart",
+    "DatePart",
+    "When",
+    "Then",
+    "RowGenerator",
+    "Simulation",
+    "NodeEpoch",
+}
 #: Of the families of transforms, the classes that are no ops: the engine calls those' methods.
 RECIPES = {"penstock.table.Recipe", "penstock.table.FittedRecipe"}
 #: Classes that users make or catch, and whose methods the package or a framework calls.
