@@ -28,46 +28,21 @@ pub enum Code {
 enum Key<'a> {
     Text(&'a [u8]),
     Number(i64),
+    Float(f64),
 }
 
-/// The keys of a lane; None for what is missing.
-fn keys<'a>(lane: &'a Lane<'_>) -> Box<dyn Iterator<Item = Option<Key<'a>>> + 'a> {
-    match lane {
-        Lane::Floats(values) | Lane::Vectors(values) => {
-            Box::new(values.iter().map(|&x| (!x.is_nan()).then(|| Key::Number(float_bits(x)))))
-        }
-        Lane::Integers(values, missing) => Box::new(
-            values
-                .iter()
-                .enumerate()
-                .map(|(row, &x)| (!missing.get(row).is_some_and(|&is| is)).then_some(Key::Number(x))),
-        ),
-        Lane::Texts { edges, data, missing } => Box::new(
-            (0..edges.len() - 1)
-                .map(|row| (!missing.get(row).is_some_and(|&is| is)).then(|| Key::Text(text(edges, data, row)))),
-        ),
-        Lane::Hot(codes, _) => Box::new(codes.iter().map(|&code| Some(Key::Number(code)))),
-    }
-}
-
-/// Codes of rows; `of` says the code of a key.
-fn coded<'a>(lane: &Lane<'_>, missing: Code, mut of: impl FnMut(&Key<'_>) -> Code) -> Done<'a> {
-    let rows = match lane {
-        Lane::Floats(values) | Lane::Vectors(values) => values.len(),
-        Lane::Integers(values, _) | Lane::Hot(values, _) => values.len(),
-        Lane::Texts { edges, .. } => edges.len() - 1,
-    };
-    let (mut codes, mut gone) = (Vec::with_capacity(rows), Vec::new());
-    for (row, key) in keys(lane).enumerate() {
-        match key.as_ref().map_or(missing, &mut of) {
-            Code::Is(code) => codes.push(code),
-            Code::Hashed { first, buckets } => codes.push(first + key.as_ref().map_or(0, |key| bucket(key, buckets))),
+/// Codes of so many rows, of which `of` says each; `key` says what a row that is refused or hashed holds.
+fn coded<'a>(rows: usize, of: impl Fn(usize) -> Code, key: &dyn Fn(usize) -> Option<Key<'a>>) -> Done<'static> {
+    let (mut codes, mut gone) = (vec![0; rows], Vec::new());
+    for (row, out) in codes.iter_mut().enumerate() {
+        match of(row) {
+            Code::Is(code) => *out = code,
+            Code::Hashed { first, buckets } => *out = first + key(row).map_or(0, |key| bucket(&key, buckets)),
             Code::Missing => {
                 gone.resize(rows, false);
                 gone[row] = true;
-                codes.push(0);
             }
-            Code::Refused => return Err(refused(row, lane, key.as_ref())),
+            Code::Refused => return Err(refused(row, key(row).as_ref())),
         }
     }
     Ok(Lane::Integers(codes, gone))
@@ -78,22 +53,23 @@ fn bucket(key: &Key<'_>, buckets: u64) -> i64 {
     let hash = match key {
         Key::Text(text) => hash_text(text),
         Key::Number(number) => hash_integer(*number),
+        Key::Float(number) => hash_integer(float_bits(*number)),
     };
     (hash % buckets) as i64
 }
 
-fn refused(row: usize, lane: &Lane<'_>, key: Option<&Key<'_>>) -> Failure {
-    let found = match (key, lane) {
-        (None, _) => {
+fn refused(row: usize, key: Option<&Key<'_>>) -> Failure {
+    let found = match key {
+        None => {
             return Failure::new(
                 row,
                 "is missing, and was in no row that the recipe was fitted on",
                 "put FillMissing before it, or choose handle_unknown='ignore'",
             );
         }
-        (Some(Key::Text(text)), _) => format!("{:?}", String::from_utf8_lossy(text)),
-        (_, Lane::Floats(values)) => values[row].to_string(),
-        (Some(Key::Number(number)), _) => number.to_string(),
+        Some(Key::Text(text)) => format!("{:?}", String::from_utf8_lossy(text)),
+        Some(Key::Number(number)) => number.to_string(),
+        Some(Key::Float(number)) => number.to_string(),
     };
     Failure::new(
         row,
@@ -103,14 +79,29 @@ fn refused(row: usize, lane: &Lane<'_>, key: Option<&Key<'_>>) -> Failure {
 }
 
 pub(super) fn look_up<'a>(lane: &Lane<'_>, categories: &Categories, unknown: Code, missing: Code) -> Done<'a> {
-    coded(lane, missing, |key| {
-        let found = match (key, categories) {
-            (Key::Text(text), Categories::Texts(table)) => table.get(*text),
-            (Key::Number(number), Categories::Integers(table)) => table.get(number),
-            _ => None,
-        };
-        found.map_or(unknown, |&code| Code::Is(code))
-    })
+    let known = |code: Option<&i64>| code.map_or(unknown, |&code| Code::Is(code));
+    match (lane, categories) {
+        (Lane::Texts { edges, data, missing: gone }, Categories::Texts(table)) => {
+            let is_gone = |row: usize| gone.get(row).is_some_and(|&is| is);
+            coded(
+                edges.len() - 1,
+                |row| if is_gone(row) { missing } else { known(table.get(text(edges, data, row))) },
+                &|row| (!is_gone(row)).then(|| Key::Text(text(edges, data, row))),
+            )
+        }
+        (Lane::Integers(values, gone), Categories::Integers(table)) => {
+            let is_gone = |row: usize| gone.get(row).is_some_and(|&is| is);
+            coded(values.len(), |row| if is_gone(row) { missing } else { known(table.get(&values[row])) }, &|row| {
+                (!is_gone(row)).then(|| Key::Number(values[row]))
+            })
+        }
+        (Lane::Floats(values) | Lane::Vectors(values), Categories::Integers(table)) => coded(
+            values.len(),
+            |row| if values[row].is_nan() { missing } else { known(table.get(&float_bits(values[row]))) },
+            &|row| (!values[row].is_nan()).then(|| Key::Float(values[row])),
+        ),
+        _ => Err(Failure::misuse("a step on categories gets values of another kind")),
+    }
 }
 
 pub(super) fn codes<'l>(lane: &'l Lane<'_>) -> Result<(&'l [i64], &'l [bool]), Failure> {

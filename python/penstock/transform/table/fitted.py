@@ -109,7 +109,9 @@ class FittedRecipe:
         check_dataset("partial", data)
         check_parts(data, allow)
         rows = self._without_missing(data)
-        blocks = rows.blocks([name for name, _ in self.fields])
+        searches, chains = self._next_searches, dict(self.chains)
+        needed = {name for one in searches if not one.is_done for name in chains[one.column][0].needs(one.column)}
+        blocks = rows.blocks([name for name, _ in self.fields if name in needed] or [self.fields[0][0]])
         done = 0
 
         def note(count: int) -> None:
@@ -118,7 +120,7 @@ class FittedRecipe:
             if progress is not None:
                 progress(done, blocks.rows)
 
-        found = gathered(self._next_searches, dict(self.chains), dict(self.fields), iter(blocks), note)
+        found = gathered(searches, chains, dict(self.fields), iter(blocks), note)
         return Partial(self, tuple(found), blocks.rows, blocks.digest)
 
     @property

@@ -55,7 +55,7 @@ class Compiled:
 
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
-    program: kernels.TableProgram | None  # type: ignore[name-defined]  # the compiled module's
+    program: kernels.TableProgram | None
 
     def given(self, columns: Mapping[str, Any]) -> list[Any]:
         """Columns as native code takes them."""

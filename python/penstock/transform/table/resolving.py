@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.core.columns.spec import Spec
+from penstock.core.columns.spec import Field, Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
@@ -46,9 +46,9 @@ def chains_of(
     return _in_order(_with_indicators(made, fields), fields)
 
 
-def _lane_or_none(name: str, field: object) -> Lane | None:
+def _lane_or_none(name: str, field: Field) -> Lane | None:
     try:
-        return Lane.of(name, field)  # type: ignore[arg-type]
+        return Lane.of(name, field)
     except PlanError:  # lists, bytes: no op goes there by itself
         return None
 
