@@ -94,7 +94,6 @@ impl OneValue {
             Kind::Integers => Self::Integers([if is_missing { 0 } else { value.extract()? }], [is_missing]),
             Kind::Texts => {
                 let text: String = if is_missing { String::new() } else { value.extract()? };
-                #[expect(clippy::cast_possible_wrap, reason = "a text in memory")]
                 let end = text.len() as i64;
                 Self::Texts([0, end], text, [is_missing])
             }

@@ -57,7 +57,6 @@ pub struct FoldHasher(u64);
 impl FoldHasher {
     fn fold(&mut self, one: u64, other: u64) {
         let product = u128::from(self.0 ^ one) * u128::from(other ^ 0x9E37_79B9_7F4A_7C15);
-        #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
         let folded = (product >> 64) as u64 ^ product as u64;
         self.0 = folded.wrapping_add(0xD134_2543_DE82_EF95).rotate_left(23);
     }

@@ -48,7 +48,6 @@ fn coded<'a>(rows: usize, of: impl Fn(usize) -> Code, key: &dyn Fn(usize) -> Opt
     Ok(Lane::Integers(codes, gone))
 }
 
-#[expect(clippy::cast_possible_wrap, reason = "there are at most 2^62 buckets")]
 fn bucket(key: &Key<'_>, buckets: u64) -> i64 {
     let hash = match key {
         Key::Text(text) => hash_text(text),

@@ -66,10 +66,9 @@ pub fn parts(number: i64, per_day: i64) -> Option<Date> {
     Some(Date { days, year, month, day, second: second_of_day(number, per_day) })
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "less than a day")]
 fn second_of_day(number: i64, per_day: i64) -> i64 {
-    let within = i128::from(number.rem_euclid(per_day));
-    (within * i128::from(DAY) / i128::from(per_day)) as i64
+    let within = number.rem_euclid(per_day);
+    if per_day >= DAY { within / (per_day / DAY) } else { within * (DAY / per_day) }
 }
 
 /// See `parts`.
@@ -101,7 +100,6 @@ impl Date {
     const fn day_of_year(&self) -> i64 {
         const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
         let is_leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 12")]
         let before = BEFORE[(self.month - 1) as usize];
         before + self.day + (is_leap && self.month > 2) as i64
     }

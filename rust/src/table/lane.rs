@@ -122,12 +122,10 @@ pub fn set_hot<T: Copy>(codes: &[i64], width: usize, stride: usize, offset: usiz
 
 /// Text number `row`.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the column is sound")]
 pub fn text<'a>(edges: &[i64], data: &'a [u8], row: usize) -> &'a [u8] {
     &data[edges[row] as usize..edges[row + 1] as usize]
 }
 
-#[expect(clippy::cast_precision_loss, reason = "what float64 does not hold is rounded, as documented")]
 fn as_floats(values: &[i64], missing: &[bool]) -> Vec<f64> {
     if missing.is_empty() {
         return values.iter().map(|&value| value as f64).collect();

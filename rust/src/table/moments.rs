@@ -38,7 +38,6 @@ impl Moments {
     pub fn add(&mut self, values: &[f64]) {
         for &value in values {
             let bits = value.to_bits();
-            #[expect(clippy::cast_possible_truncation, reason = "eleven bits")]
             let exponent = (bits >> 52) as usize & (EXPONENTS - 1);
             if exponent == EXPONENTS - 1 {
                 *(if value.is_nan() { &mut self.missing } else { &mut self.infinite }) += 1;

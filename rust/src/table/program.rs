@@ -80,7 +80,6 @@ impl<'a> Array<'a> {
         match (self, lane) {
             (Self::Singles(out), Lane::Hot(codes, _)) => hot(out, &codes, (stride, offset, width), (0.0, 1.0)),
             (Self::Floats(out), lane) => place(out, &lane.into_floats()?, stride, offset, width, |x| x),
-            #[expect(clippy::cast_possible_truncation, reason = "float32 is what was asked for")]
             (Self::Singles(out), lane) => place(out, &lane.into_floats()?, stride, offset, width, |x| x as f32),
             (Self::Integers(out), lane) => place(out, &whole(lane)?, stride, offset, width, |x| x),
             (Self::Flags(out), lane) => place(out, &whole(lane)?, stride, offset, width, |x| x != 0),

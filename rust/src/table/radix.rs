@@ -24,7 +24,6 @@ pub fn count(values: &[f64], known: u32, prefixes: &[u64], counts: &mut [i64]) {
         }
         let pattern = pattern(value);
         if let Some(place) = place(pattern, known, prefixes) {
-            #[expect(clippy::cast_possible_truncation, reason = "sixteen bits")]
             let digit = (pattern >> (64 - known - DIGIT)) as usize & 0xFFFF;
             counts[place << DIGIT | digit] += 1;
         }

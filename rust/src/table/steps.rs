@@ -93,7 +93,6 @@ impl Step {
     fn on_floats(&self, mut values: Vec<f64>) -> Vec<f64> {
         let each: &mut dyn FnMut(&mut [f64]) = &mut |all| match *self {
             Self::Fill(fill) => all.iter_mut().for_each(|x| *x = if x.is_nan() { fill } else { *x }),
-            #[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
             Self::ToSingle => all.iter_mut().for_each(|x| *x = f64::from(*x as f32)),
             Self::Subtract(c) => all.iter_mut().for_each(|x| *x -= c),
             Self::Divide(c) => all.iter_mut().for_each(|x| *x /= c),
@@ -186,7 +185,6 @@ fn parse<T: Copy>(lane: &Lane<'_>, lost: T, what: &str, of: impl Fn(&str) -> Opt
 fn parse_integer(text: &str) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = || text.parse::<f64>().ok().filter(|x| x.fract() == 0.0 && x.abs() <= EXACT);
-    #[expect(clippy::cast_possible_truncation, reason = "it has no fraction, and 53 bits")]
     text.parse().ok().or_else(|| float().map(|x| x as i64))
 }
 
@@ -216,7 +214,6 @@ fn to_integers(lane: Lane<'_>) -> Done<'_> {
             "cast to 'float64', or correct it",
         ));
     }
-    #[expect(clippy::cast_possible_truncation, reason = "checked above; NaN is marked")]
     let whole = values.iter().map(|&x| x as i64).collect();
     Ok(Lane::Integers(whole, if missing.contains(&true) { missing } else { Vec::new() }))
 }
@@ -224,12 +221,10 @@ fn to_integers(lane: Lane<'_>) -> Done<'_> {
 fn cut<'a>(lane: Lane<'a>, edges: &[f64]) -> Done<'a> {
     let values = lane.into_floats()?;
     let missing: Vec<bool> = values.iter().map(|value| value.is_nan()).collect();
-    #[expect(clippy::cast_possible_wrap, reason = "there are few edges")]
     let bins = values.iter().map(|x| edges.partition_point(|edge| edge <= x) as i64).collect();
     Ok(Lane::Integers(bins, if missing.contains(&true) { missing } else { Vec::new() }))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "parts of dates are small")]
 fn date_parts<'a>(lane: &Lane<'_>, wanted: &[Part], per_day: i64) -> Done<'a> {
     let (numbers, missing) = codes(lane)?;
     let mut found = Vec::with_capacity(numbers.len() * wanted.len());
