@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -12,7 +12,7 @@ from penstock.core.names import did_you_mean
 from penstock.transform.table.lane import Lane
 from penstock.transform.table.op import TableOp, check_choice
 
-_KINDS = {
+_KINDS: Mapping[str, Callable[[Lane], bool]] = {
     "number": lambda lane: lane.kind in ("float", "integer") and lane.dtype != "bool",
     "float": lambda lane: lane.kind == "float",
     "integer": lambda lane: lane.kind == "integer" and lane.dtype != "bool",
