@@ -139,8 +139,7 @@ def row_values(
     whole = _joined([empty, *parts])
     if places is None or (rows.rows == len(wanted) and bool((places == wanted).all())):
         return whole
-    taken = np.searchsorted(wanted, places)
-    return taken(whole, taken)
+    return taken(whole, np.searchsorted(wanted, places))
 
 
 def parts_of(root: Node, names: set[str], ids: Ids, *, sees_nulls: bool) -> Iterator[_RowPart]:
