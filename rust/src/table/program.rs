@@ -168,9 +168,12 @@ impl Chain {
             .iter()
             .map(|&input| columns[input].lane(first, rows).into_floats())
             .collect::<Result<_, _>>()?;
-        let mut products = Vec::with_capacity(rows * self.pairs.len());
-        for row in 0..rows {
-            products.extend(self.pairs.iter().map(|&(one, other)| floats[one][row] * floats[other][row]));
+        let width = self.pairs.len();
+        let mut products = vec![0.0; rows * width];
+        for (place, &(one, other)) in self.pairs.iter().enumerate() {
+            for (row, (a, b)) in floats[one].iter().zip(&floats[other]).enumerate() {
+                products[row * width + place] = a * b;
+            }
         }
         Ok(Lane::Vectors(products))
     }
