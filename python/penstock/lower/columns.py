@@ -32,7 +32,7 @@ def lower_with_columns(node: WithColumns, inputs: Sequence[Branch], context: Con
     """Columns that are computed of others; what they are computed of is in memory beside them."""
     (branch,) = inputs
     fields = None if branch.spec is None else node.fields(branch.spec)
-    compute = ComputeColumns(branch.sources, context.places_of(branch), node, branch.spec, fields)
+    compute = ComputeColumns(branch.sources, context.places_of(branch), context.slots, node, branch.spec, fields)
     stage = context.fallible(branch.sources, Stage(node.verb, "cpu", compute, threads=context.threads))
     beside = sum(field.row_bytes for name, field in (branch.spec or {}).items() if name in node.made)
     made = {name: field for name, field in (fields or {}).items() if field != (branch.spec or {}).get(name)}

@@ -20,7 +20,7 @@ from penstock.plan.nullable import Nullable, both, either, filled, is_null, lift
 from penstock.plan.value_casts import cast
 from penstock.plan.value_choices import chosen_by, coalesced, spread, truth_of
 from penstock.plan.value_numbers import NUMBER_FUNCTIONS, check_shapes, first_row, number
-from penstock.plan.value_texts import DATE_FUNCTIONS, TEXT_FUNCTIONS
+from penstock.plan.value_texts import DATE_FUNCTIONS, TEXT_FUNCTIONS, characters
 
 #: Up to so many values of `is_in` are compared one by one.
 _FEW = 8
@@ -224,7 +224,7 @@ def _length(value: Any) -> Any:
             raise TypeError("single values have no length")
         return np.full(len(value), value.shape[1], dtype=np.int64)
     if is_text(value.type):
-        found = pc.utf8_length(value)
+        found = characters(value)
     else:
         found = pc.binary_length(value) if is_bytes(value.type) else pc.list_value_length(value)
     return found.cast(pa.int64())

@@ -42,10 +42,18 @@ def chosen_by(choices: Sequence[Mask], values: Sequence[Any]) -> Any:
         plain = value.values if isinstance(value, Nullable) else np.asarray(value)
         if plain.ndim > 1:
             raise TypeError("rows of several values cannot be chosen")
-        np.copyto(made, plain, where=choice, casting="unsafe")
+        _put(made, plain.astype(kind, copy=False), choice)
         if isinstance(value, Nullable):
             null |= choice & value.null
     return Nullable(made, null) if null.any() else made
+
+
+def _put(made: npt.NDArray[Any], value: npt.NDArray[Any], choice: Mask) -> None:
+    """Values into chosen rows, by bits and without a branch a row, which costs as much as ten of these steps where choices are in no order."""
+    whole = np.dtype(np.bool_ if made.dtype == np.bool_ else np.int64)
+    mask = choice if whole == np.bool_ else -choice.astype(np.int64)
+    bits = made.view(whole)
+    bits ^= (bits ^ value.view(whole)) & mask
 
 
 def _kind_of(values: Sequence[Any]) -> np.dtype[Any]:

@@ -36,6 +36,24 @@ def _of_text(function: Callable[..., Any] | str) -> Callable[..., Any]:
     return compute
 
 
+def characters(value: pa.Array) -> pa.Array:
+    """How many characters each text has: of ASCII, its bytes."""
+    return (pc.binary_length if _is_ascii(value) else pc.utf8_length)(value)
+
+
+def _is_ascii(value: pa.Array) -> bool:
+    if not pa.types.is_large_string(value.type) or not len(value):
+        return False
+    _, offsets, data = value.buffers()
+    edges = np.frombuffer(offsets, dtype=np.int64)
+    held = (
+        b""
+        if data is None
+        else np.frombuffer(data, dtype=np.uint8)[edges[value.offset] : edges[value.offset + len(value)]]
+    )
+    return len(held) == 0 or int(held.max()) < 1 << 7
+
+
 def _strip(value: pa.Array, characters: str | None = None) -> pa.Array:
     return pc.utf8_trim_whitespace(value) if characters is None else pc.utf8_trim(value, characters)
 
@@ -66,7 +84,7 @@ def _to_datetime(value: pa.Array, format: str) -> pa.Array:
 TEXT_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "str.lower": _of_text("utf8_lower"),
     "str.upper": _of_text("utf8_upper"),
-    "str.len": _of_text("utf8_length"),
+    "str.len": _of_text(characters),
     "str.len_bytes": _of_text("binary_length"),
     "str.strip": _of_text(_strip),
     "str.contains": _of_text(_contains),
@@ -94,9 +112,8 @@ def _from_epoch(value: Any, unit: str) -> pa.Array:
             f"{values[row]} {unit} since 1970 lies outside of the years 1 to 9999",
             "look at the unit, or leave such rows out with filter",
         )
-    return pa.array(
-        values.astype(np.int64) * (_DAY if unit == "D" else 1), pa.timestamp("s" if unit == "D" else unit), mask=null
-    )
+    seconds = values.astype(np.int64) * _DAY if unit == "D" else values.astype(np.int64, copy=False)
+    return pa.array(seconds, mask=null).view(pa.timestamp("s" if unit == "D" else unit))
 
 
 def _part(function: str) -> Callable[[Any], Any]:
