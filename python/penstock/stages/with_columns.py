@@ -56,7 +56,7 @@ class ComputeColumns:
             return item
         ids = item.ids_of(part)
         with NamedRows(self._places, ids, self._places.own_id):
-            made = {**part.columns, **self._made(part.columns, part.spec, len(ids))}
+            made = {**part.columns, **self.computed(part.columns, part.spec, len(ids))}
             for rule in self._rules_of(made).values():
                 made |= self._ruled(rule, made[rule.name])
         fields = {} if self._fields is None else {name: self._fields[name] for name in made if name in self._fields}
@@ -73,7 +73,8 @@ class ComputeColumns:
         }
         return self._node.rules(nullable)
 
-    def _made(self, columns: Columns, spec: Spec, rows: int) -> Columns:
+    def computed(self, columns: Columns, spec: Spec, rows: int) -> Columns:
+        """The columns that it makes of so many rows."""
         made = dict[str, Any]()
         for name, expression in self._node.expressions:
             needed = columns_of(expression)
