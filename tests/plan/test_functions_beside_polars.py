@@ -140,6 +140,7 @@ def test_overflow_wraps_around_as_in_polars() -> None:
 def test_round_takes_the_even_neighbour(decimals: int) -> None:
     x = [0.5, 1.5, 2.5, -0.5, 0.15, 2.675, 1e300, math.inf, -math.inf]
     assert ours(X.round(decimals), x=x) == np.round(x, decimals).tolist()
+    assert ours(X.round(decimals), x=[1.7e308, -(2.0**60)]) == [1.7e308, -(2.0**60)]
     assert ours(X.round(decimals), x=[1, 2]) == [1, 2]
 
 
@@ -222,6 +223,17 @@ def test_days_and_dates_in_text() -> None:
     assert ours(X.from_epoch("D").dt.dayofyear(), x=[0, 364, 365]) == [1, 365, 1]
     found = ours(S.str.to_datetime("%Y-%m-%d %H:%M").dt.minute(), s=["2024-02-29 10:59", None])
     assert found == [59, None]
+    assert ours(S.str.to_datetime("%Y-%m-%d").dt.day(), s=["2024-2-1", "2024-02-29", "2024-3-02"]) == [1, 29, 2]
+
+
+@pytest.mark.parametrize("text", ["2024-02-30", "2023-02-29", "2024-04-31", "2024-13-01", "2024-01-01x", "", "1 May"])
+def test_what_is_no_date(text: str) -> None:
+    with pytest.raises(ps.PlanError, match=f"'{text}' is no date such as %Y-%m-%d"):
+        ours(S.str.to_datetime("%Y-%m-%d"), s=["2024-01-01", text, "2024-01-01"])
+    with pytest.raises(ps.PlanError, match="'0000-01-01' lies outside of the years 1 to 9999"):
+        ours(S.str.to_datetime("%Y-%m-%d"), s=["2024-01-01", "0000-01-01"])
+    with pytest.raises(ps.PlanError, match="'2024-01-01 10:00:61' is no date"):
+        ours(S.str.to_datetime("%Y-%m-%d %H:%M:%S"), s=["2024-01-01 10:00:61"])
 
 
 @pytest.mark.parametrize(

@@ -13,20 +13,21 @@ import pyarrow as pa
 from penstock.batch.stack import materialize
 from penstock.core.columns.spec import Columns, Field, Ids, Spec, is_list
 from penstock.core.cpus import usable_cpus
-from penstock.core.errors import PlanError
+from penstock.core.errors import PlanError, RowError
 from penstock.core.files.byte_ranges import Progress
 from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
 from penstock.order.rows.zipped import FollowedRows, followed
 from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of
-from penstock.plan.expression_values import no_rows, value_of
+from penstock.plan.expression_values import no_rows, row_value_of, value_of
 from penstock.plan.in_sources import in_sources
 from penstock.plan.nodes import Node, Read, Select
 from penstock.plan.nullable import bfloat16_as_float32, true_of
 from penstock.plan.possibly_true import may_be_true
 from penstock.plan.tree import inputs_of, leaves
 from penstock.resolve.resolved import resolve
+from penstock.resolve.row_places import RowPlaces
 from penstock.source.nulls import stored
 from penstock.source.protocol import BlockSource, BoundedSource, ColumnSource, NullSource, StoringSource
 from penstock.stages.read.samples import load_samples
@@ -79,7 +80,9 @@ def column_values(verb: str, root: Node, expression: Expression, progress: Progr
     """The expression's value for every row: a NumPy array, or an Arrow array of text or bytes, or of numbers some of which are null. Reads the columns that it names, and no row twice."""
     expression, empty = _checked(verb, root, expression)
     names = columns_of(expression)
-    return row_values(root, names, lambda columns, _: value_of(expression, columns), empty, progress, sees_nulls=True)
+    return row_values(
+        root, names, lambda columns, _: row_value_of(expression, columns), empty, progress, sees_nulls=True
+    )
 
 
 def true_rows(verb: str, root: Node, predicate: Expression, progress: Progress | None) -> Ids:
@@ -92,7 +95,8 @@ def true_rows(verb: str, root: Node, predicate: Expression, progress: Progress |
     possible = _possible(root, names, predicate, wanted)
     parts, done = [empty], 0
     for part in parts_of(root, names, possible, sees_nulls=True):
-        parts.append(np.broadcast_to(true_of(value_of(predicate, part.columns)), part.rows))
+        with _RowsNamed(root, possible[done : done + part.rows]):
+            parts.append(np.broadcast_to(true_of(row_value_of(predicate, part.columns)), part.rows))
         done += part.rows
         if progress is not None:
             progress(done, len(possible))
@@ -132,7 +136,8 @@ def row_values(
     wanted = np.arange(rows.rows) if places is None else np.unique(places)
     done, parts = 0, []
     for part in parts_of(root, names, wanted, sees_nulls=sees_nulls):
-        parts.append(make(dict(part.columns), part.rows))
+        with _RowsNamed(root, wanted[done : done + part.rows]):
+            parts.append(make(dict(part.columns), part.rows))
         done += part.rows
         if progress is not None:
             progress(done, len(wanted))
@@ -189,6 +194,22 @@ def _at_rows(pieces: Sequence[tuple[Ids, Any]]) -> Any:
     """A column of pieces, by the rows that each is of."""
     rows, columns = zip(*pieces, strict=True)
     return taken(_joined(columns), np.argsort(np.concatenate(rows)))
+
+
+class _RowsNamed:
+    """Turns what is wrong with one of some rows into a PlanError that says where it lies. ids: of the rows."""
+
+    def __init__(self, root: Node, ids: Ids) -> None:
+        self._root, self._ids = root, ids
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, RowError):
+            resolved = resolve(self._root)
+            places = RowPlaces(resolved.first_ids, leaves(self._root), resolved.links)
+            raise PlanError(f"{places(int(self._ids[error.row]))}: {error.found}; {error.do}") from None
 
 
 def taken(column: Any, rows: Ids) -> Any:

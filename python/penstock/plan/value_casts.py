@@ -15,7 +15,8 @@ from penstock.core.messages import quoted
 from penstock.plan.nullable import taken_apart
 from penstock.plan.value_numbers import first_row
 
-_DO = "leave such rows out with filter, or choose a value for them with penstock.when(…)"
+#: What to do about a row of which there is no value.
+DO = "leave such rows out with filter, or choose a value for them with penstock.when(…)"
 
 
 def cast(value: Any, dtype: str) -> Any:
@@ -39,7 +40,7 @@ def _numbers(values: npt.NDArray[Any], target: np.dtype[Any]) -> npt.NDArray[Any
         if outside is not None and outside.any():
             row = first_row(np.asarray(outside.reshape(len(values), -1).any(axis=1) if outside.ndim else outside))
             found = values[outside].reshape(-1)[0] if outside.ndim else values
-            raise RowError(row, f"{found} is no {target.name}", _DO)
+            raise RowError(row, f"{found} is no {target.name}", DO)
     return values.astype(target)
 
 
@@ -86,7 +87,7 @@ def of_each(value: pa.Array, make: Callable[[pa.Array], pa.Array], what: str) ->
         return make(value)
     except pa.ArrowInvalid:
         row = _first_bad(value, make)
-        raise RowError(row, f"{quoted(value[row].as_py())} is no {what}", _DO) from None
+        raise RowError(row, f"{quoted(value[row].as_py())} is no {what}", DO) from None
 
 
 def _first_bad(value: pa.Array, make: Callable[[pa.Array], pa.Array]) -> int:

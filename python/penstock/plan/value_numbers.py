@@ -11,6 +11,9 @@ import pyarrow as pa
 
 from penstock.plan.nullable import lifted
 
+#: Floats from here on are whole; rounded to digits, they could overflow.
+_WHOLE = 2.0**52
+
 
 def number(value: Any) -> Any:
     """As arithmetic takes it: so wide that it does not overflow soon."""
@@ -83,7 +86,10 @@ def _log(value: Any, base: Any = None) -> Any:
 def _rounded(function: Callable[..., Any]) -> Callable[..., Any]:
     def compute(value: Any, *decimals: int) -> Any:
         value = number(value)
-        return function(value, *decimals) if value.dtype.kind == "f" else value
+        if value.dtype.kind != "f":
+            return value
+        made = function(value, *decimals)
+        return np.where(np.abs(value) < _WHOLE, made, value) if decimals else made
 
     return lifted(compute)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import pyarrow as pa
 from penstock.core.columns import compute as pc
 from penstock.core.columns.spec import is_text
 from penstock.core.errors import RowError
+from penstock.core.messages import quoted
 from penstock.plan.nullable import Nullable, taken_apart
-from penstock.plan.value_casts import of_each
+from penstock.plan.value_casts import DO, of_each
 from penstock.plan.value_numbers import first_row
 
 #: The first and the last second of the years 1 to 9999, from 1970 on.
@@ -46,12 +48,10 @@ def _is_ascii(value: pa.Array) -> bool:
         return False
     _, offsets, data = value.buffers()
     edges = np.frombuffer(offsets, dtype=np.int64)
-    held = (
-        b""
-        if data is None
-        else np.frombuffer(data, dtype=np.uint8)[edges[value.offset] : edges[value.offset + len(value)]]
-    )
-    return len(held) == 0 or int(held.max()) < 1 << 7
+    first, end = int(edges[value.offset]), int(edges[value.offset + len(value)])
+    if data is None or first == end:
+        return True
+    return int(np.frombuffer(data, dtype=np.uint8)[first:end].max()) < 1 << 7
 
 
 def _strip(value: pa.Array, characters: str | None = None) -> pa.Array:
@@ -77,7 +77,31 @@ def _replace(value: pa.Array, pattern: str, by: str, literal: bool) -> pa.Array:
 
 
 def _to_datetime(value: pa.Array, format: str) -> pa.Array:
-    return of_each(value, lambda some: pc.strptime(some, format, "us"), f"date such as {format}")
+    made = of_each(value, lambda some: pc.strptime(some, format, "us"), f"date such as {format}")
+    seconds = made.cast(pa.timestamp("s", made.type.tz), safe=False)
+    # Arrow takes 30 February for 1 March, and 61 seconds for a minute and one. What is written the same again is right.
+    carried = pc.less_equal(pc.day(made), 3)
+    if any(one in format for one in ("%S", "%T", "%X", "%c", "%s")):
+        carried = pc.or_(carried, pc.less_equal(pc.second(made), 1))
+    other = pc.not_equal(pc.strftime(seconds, format).cast(value.type), value)
+    for row in np.flatnonzero(pc.and_(carried, other).fill_null(False).to_numpy(zero_copy_only=False)).tolist():
+        if not _is_date(value[row].as_py(), format):
+            raise RowError(row, f"{quoted(value[row].as_py())} is no date such as {format}", DO)
+    none = pc.less(pc.year(made), 1).fill_null(False).to_numpy(zero_copy_only=False)
+    if none.any():
+        raise RowError(
+            first_row(none), f"{quoted(value[first_row(none)].as_py())} lies outside of the years 1 to 9999", DO
+        )
+    return made
+
+
+def _is_date(text: str, format: str) -> bool:
+    """Whether Python reads a date in it, where it knows the format."""
+    try:
+        datetime.strptime(text.strip(), format)  # noqa: DTZ007  # only whether there is such a day
+    except ValueError as error:
+        return "directive" in str(error)
+    return True
 
 
 #: What each does, by its name.
