@@ -245,6 +245,21 @@ def test_dates_out_of_range(value: int, unit: str) -> None:
         ours(X.from_epoch(unit).dt.year(), x=[value])
 
 
+def test_codes_are_those_of_pandas() -> None:
+    pd = pytest.importorskip("pandas")
+    kinds = pd.Categorical(["b", "a", None, "c", "b"], categories=["c", "b", "a"])
+    assert ours(S.codes(kinds.categories), s=["b", "a", None, "c", "b"]) == [
+        None if n < 0 else n for n in kinds.codes.tolist()
+    ]
+    assert ours(X.codes([7, 3]), x=[3, 7, 3]) == [1, 0, 1]
+    with pytest.raises(ps.PlanError, match="'d' is none of 2 categories"):
+        ours(S.codes(["a", "b"]), s=["a", "d"])
+    with pytest.raises(ps.PlanError, match="each once"):
+        S.codes(["a", "a"])
+    with pytest.raises(ps.PlanError, match="cannot be computed"):
+        ours(S.codes([1]), s=["a"])
+
+
 def test_conditions() -> None:
     chosen = ps.when(X > 2).then("large").when(X > 1).then(S).otherwise("small")
     other = (

@@ -150,6 +150,27 @@ class Expression(Functions):
             raise PlanError(f"is_in({quoted(values)}): pass a list of values")
         return Expression("is_in", (self, tuple(map(_plain, values))))
 
+    def codes(self, categories: Iterable[Any]) -> Expression:
+        """The number of the value among categories: codes(frame["kind"].cat.categories) are those of a frame of pandas.
+
+        Args:
+            categories: values of the column's kind, each once, in order.
+
+        Raises:
+            PlanError: for what is no list of values, and for one that comes twice.
+            DataError: from a Loader, for a value that is none of them.
+
+        Example:
+            pets = ps.from_arrays({"kind": ["cat", "dog", "cat"]})
+            pets.with_columns(code=ps.col("kind").codes(["dog", "cat"])).head()["code"].tolist() == [1, 0, 1]
+        """
+        if isinstance(categories, (str, bytes)) or not isinstance(categories, Iterable):
+            raise PlanError(f"codes({quoted(categories)}): pass a list of values")
+        values = tuple(map(_plain, categories))
+        if len({*values}) < len(values) or not values:
+            raise PlanError(f"codes({quoted([*values])}): pass values, each once; a number or a text has one code")
+        return Expression("codes", (self, values))
+
     def between(self, low: Any, high: Any) -> Expression:
         """Whether the value lies between two others, or is one of them.
 
@@ -327,8 +348,8 @@ def _text(value: Any) -> str:
         return f"col({operands[0]!r})"
     if operation == "literal":
         return f"lit({operands[0]!r})"
-    if operation == "is_in":
-        return f"{_text(operands[0])}.is_in({_values_text(operands[1])})"
+    if operation in ("is_in", "codes"):
+        return f"{_text(operands[0])}.{operation}({_values_text(operands[1])})"
     if operation == "when":
         pairs = zip(operands[:-1:2], operands[1::2], strict=True)
         chosen = ".".join(f"when({_text(condition)}).then({_text(one)})" for condition, one in pairs)

@@ -17,7 +17,7 @@ from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.plan.expression import Expression
 from penstock.plan.nullable import Nullable, both, either, filled, is_null, lifted, put_together, taken_apart
-from penstock.plan.value_casts import cast
+from penstock.plan.value_casts import cast, codes
 from penstock.plan.value_choices import chosen_by, coalesced, spread, truth_of
 from penstock.plan.value_numbers import NUMBER_FUNCTIONS, check_shapes, first_row, number
 from penstock.plan.value_texts import DATE_FUNCTIONS, TEXT_FUNCTIONS, characters
@@ -218,6 +218,10 @@ def _cast(value: Any, dtype: str) -> Any:
     return cast(put_together(value), dtype)
 
 
+def _codes(value: Any, categories: tuple[Any, ...]) -> Any:
+    return codes(put_together(value), categories)
+
+
 def _length(value: Any) -> Any:
     if not isinstance(value, pa.Array):
         if np.ndim(value) < 2:
@@ -252,6 +256,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "fill_null": _fill_null,
     "len": lifted(_length),
     "cast": _cast,
+    "codes": _codes,
     **NUMBER_FUNCTIONS,
     **TEXT_FUNCTIONS,
     **DATE_FUNCTIONS,

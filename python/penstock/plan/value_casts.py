@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.columns import compute as pc
 from penstock.core.columns.spec import is_bytes, is_list, is_text
 from penstock.core.errors import RowError
 from penstock.core.messages import quoted
@@ -79,6 +80,18 @@ def _of_arrow(value: pa.Array, dtype: str) -> Any:
 
 def _parsed(dtype: str) -> pa.DataType:
     return pa.from_numpy_dtype(np.dtype("float32" if dtype == "float16" else dtype))
+
+
+def codes(value: Any, categories: tuple[Any, ...]) -> Any:
+    """The number of each value among categories; RowError for one that is none of them."""
+    column = value if isinstance(value, pa.Array) else pa.array(value)
+    if is_list(column.type) or pa.types.is_temporal(column.type):
+        raise TypeError("codes are for numbers, text and bytes")
+    found = pc.index_in(column, value_set=pa.array(categories, column.type))
+    if found.null_count > column.null_count:
+        row = first_row(pc.and_(found.is_null(), column.is_valid()).to_numpy(zero_copy_only=False))
+        raise RowError(row, f"{quoted(column[row].as_py())} is none of {len(categories):,} categories", DO)
+    return taken_apart(found.cast(pa.int64()))
 
 
 def of_each(value: pa.Array, make: Callable[[pa.Array], pa.Array], what: str) -> pa.Array:
