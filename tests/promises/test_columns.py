@@ -15,6 +15,7 @@ import pytest
 
 import penstock as ps
 from penstock.dataset import with_kept_nulls
+from penstock.plan.expression import Expression
 from penstock.plan.nodes import WithColumns
 from penstock.plan.rules import RULES, optimize
 from penstock.plan.saved import SavedPlan
@@ -60,6 +61,14 @@ def table(tmp_path: Path) -> Path:
     }
     pq.write_table(pa.table(columns), tmp_path / "table.parquet", row_group_size=9)
     return tmp_path / "table.parquet"
+
+
+def deep(levels: int) -> Expression:
+    """a + 1 + 1 + …"""
+    found = ps.col("a")
+    for _ in range(levels):
+        found = found + 1
+    return found
 
 
 PLANS: dict[str, Callable[[ps.Dataset], ps.Dataset]] = {
@@ -322,6 +331,9 @@ def test_bad_rows_are_named_and_left_out(tmp_path: Path) -> None:
         (lambda d: d.with_columns(x=ps.lit(1) + 1), "names no column; for one value in all rows write penstock.lit"),
         (lambda d: d.with_columns(x=ps.lit(2**64)), "which is no column; use numbers of at most 64 bits"),
         (lambda d: d.with_columns(x=ps.col("s").dt.year()), "write str.to_datetime|of text write str.to_datetime"),
+        (lambda d: d.with_columns(x=ps.col("s").str.contains("(")), "cannot be computed"),
+        (lambda d: d.with_columns(x=ps.col("s").str.replace("[", "")), "cannot be computed"),
+        (lambda d: d.with_columns(x=deep(3000)), "too many operations inside each other"),
         (lambda d: d.rename({"c": "d"}), "rename: no column 'c'"),
         (lambda d: d.rename({"a": "b"}), "rename: 'a' and 'b' would both be 'b'"),
         (lambda d: d.rename({"a": "x", "b": "x"}), "rename: 'a' and 'b' would both be 'x'"),

@@ -33,8 +33,13 @@ def with_columns(verb: str, root: Node, given: Mapping[str, Any]) -> WithColumns
     if is_column_unknown(root):
         return WithColumns(input=root, expressions=pairs)
     seen = spec_of(below)
-    _check_nulls_are_seen(verb, root, seen, expressions)
-    made = computed_spec(verb, pairs, seen)
+    try:
+        _check_nulls_are_seen(verb, root, seen, expressions)
+        made = computed_spec(verb, pairs, seen)
+    except RecursionError:
+        raise PlanError(
+            f"{verb}: an expression of too many operations inside each other; compute it by several {verb}, or with is_in"
+        ) from None
     of_made = {name: rule_of_made(one, seen, rules) for name, one in pairs if made[name].nullable}
     kept = {name: rule for name, rule in rules.items() if name not in expressions and name in made}
     nulls = {name: rule for name, rule in (kept | of_made).items() if rule != "arrow"}

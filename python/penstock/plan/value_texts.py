@@ -59,7 +59,13 @@ def _strip(value: pa.Array, characters: str | None = None) -> pa.Array:
 
 
 def _contains(value: pa.Array, pattern: str, literal: bool) -> pa.Array:
-    return pc.match_substring(value, pattern) if literal else pc.match_substring_regex(value, pattern)
+    function = pc.match_substring if literal else pc.match_substring_regex
+    return function(_or_one(value), pattern).slice(0, len(value))
+
+
+def _or_one(value: pa.Array) -> pa.Array:
+    """The texts, one at least: of none, Arrow looks at no pattern."""
+    return value if len(value) else pa.array([""], value.type)
 
 
 def _slice(value: pa.Array, offset: int, length: int | None = None) -> pa.Array:
@@ -73,7 +79,7 @@ def _slice(value: pa.Array, offset: int, length: int | None = None) -> pa.Array:
 
 def _replace(value: pa.Array, pattern: str, by: str, literal: bool) -> pa.Array:
     function = pc.replace_substring if literal else pc.replace_substring_regex
-    return function(value, pattern, by)
+    return function(_or_one(value), pattern, by).slice(0, len(value))
 
 
 def _to_datetime(value: pa.Array, format: str) -> pa.Array:
