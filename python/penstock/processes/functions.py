@@ -28,7 +28,7 @@ def dumps_as_new(thing: Any, travels: Callable[[Any], Any] | None = None) -> byt
     class AsNew(cloudpickle.Pickler):  # type: ignore[misc]  # of Any
         def reducer_override(self, one: Any) -> Any:
             reduced = super().reducer_override(one)
-            noted = _noted(type(one))
+            noted = _noted(type(one))  # type: ignore[arg-type]  # a class is hashable
             if reduced is not NotImplemented or noted.isdisjoint(getattr(one, "__dict__", ())):
                 return reduced
             made, arguments, *state = one.__reduce_ex__(5)

@@ -78,7 +78,8 @@ class StepMaker:
         except BaseException as error:
             self._leaves(user.name)
             return raised(error)
-        return self.renew(user)
+        told: Told = self.renew(user)
+        return told
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def renew(self, user: User) -> Told:
