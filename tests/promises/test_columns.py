@@ -436,3 +436,27 @@ def test_missing_values_and_commas_of_csv(tmp_path: Path) -> None:
     ):
         with pytest.raises(ps.PlanError, match=message):
             ps.read(tmp_path / "prices.csv", **bad)
+
+
+# Pieces
+
+
+def test_long_batches_are_computed_in_pieces() -> None:
+    """With nulls in one of them, and a bad row in the last."""
+    rows = 40_000
+    ages = pa.array([None if 20_000 < n < 20_010 else n for n in range(rows)], pa.int64())
+    texts = pa.array([str(n) if n != 39_990 else "x" for n in range(rows)], pa.large_string())
+    data = ps.from_arrays({"age": ages, "s": texts}, nulls="arrow")
+    made = data.with_columns(
+        z=ps.col("age") * 2 + 1,
+        n=ps.col("s").str.len() + ps.col("age").fill_null(0),
+        up=ps.col("s") + "!",
+        big=ps.when(ps.col("age") > 30_000).then("big").otherwise("small"),
+    )
+    batch = made.head(rows)
+    assert batch["z"].to_pylist() == [None if n is None else 2 * n + 1 for n in ages.to_pylist()]
+    assert batch["n"].tolist() == [len(s) + (n or 0) for n, s in zip(ages.to_pylist(), texts.to_pylist(), strict=True)]
+    assert batch["up"].to_pylist() == [f"{s}!" for s in texts.to_pylist()]
+    assert batch["big"].to_pylist() == ["big" if n and n > 30_000 else "small" for n in ages.to_pylist()]
+    with pytest.raises(ps.DataError, match=r"sample 39,?990: column 'i'.*'x' is no int32"):
+        data.with_columns(i=ps.col("s").cast("int32")).head(rows)
