@@ -441,8 +441,9 @@ def test_missing_values_and_commas_of_csv(tmp_path: Path) -> None:
 # Pieces
 
 
-def test_long_batches_are_computed_in_pieces() -> None:
+def test_long_batches_are_computed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """With nulls in one of them, and a bad row in the last."""
+    monkeypatch.setattr("penstock.stages.with_columns._PIECE_ROWS", 1 << 13)
     rows = 40_000
     ages = pa.array([None if 20_000 < n < 20_010 else n for n in range(rows)], pa.int64())
     texts = pa.array([str(n) if n != 39_990 else "x" for n in range(rows)], pa.large_string())

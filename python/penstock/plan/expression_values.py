@@ -39,7 +39,8 @@ def value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
 
 def row_value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
     """The same; RowError for a row of which there is no value."""
-    return put_together(_value_of(expression, columns))
+    with np.errstate(all="ignore"):
+        return put_together(_value_of(expression, columns))
 
 
 def _value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
@@ -59,8 +60,7 @@ def _value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
 
 def _computed(expression: Expression, compute: Callable[[], Any], values: Sequence[Any] = ()) -> Any:
     try:
-        with np.errstate(all="ignore"):
-            return compute()
+        return compute()
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         if isinstance(error, PlanError):
             raise

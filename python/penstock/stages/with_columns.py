@@ -27,7 +27,7 @@ from penstock.source.nulls import NullRule, as_arrow
 from penstock.stages.read.parse import NamedRows
 
 #: Rows that are computed together.
-_PIECE_ROWS = 1 << 14
+_PIECE_ROWS = 1 << 16
 _DO = "give it a value with fill_null, or leave such rows out with drop_nulls"
 
 
