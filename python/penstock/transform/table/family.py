@@ -61,9 +61,25 @@ class TableKernel(Kernel):
         except RowError:
             if work.bad is None:
                 raise
-            bad = self._bad_rows(given, np.arange(len(given[self.columns[0]])))
-            work.bad(bad)
-        return {}  # nobody uses it, since rows are bad
+            return self._good_rows(given, work)
+
+    def _good_rows(self, columns: Columns, work: Workspace) -> Columns:
+        """What is made where some rows are bad, which `work.bad` gets; there stand zeros."""
+        rows = np.arange(len(columns[self.columns[0]]))
+        bad = self._bad_rows(columns, rows)
+        assert work.bad is not None
+        work.bad(bad)
+        good = np.delete(rows, [error.row for error in bad])
+        some = self._made({name: take_rows(column, good) for name, column in columns.items()}, _aside())
+        made: Columns = {}
+        for one in (one for part in self._every for one in part.outputs):
+            if one.array is None:
+                made[one.name] = filled_texts(columns, one)
+                continue
+            made[one.name] = array = work.allocate(one.name, one.field, len(rows))
+            array[...] = 0
+            array[good] = some[one.name]
+        return made
 
     def _made(self, columns: Columns, work: Workspace) -> Columns:
         made: Columns = {}
@@ -83,13 +99,18 @@ class TableKernel(Kernel):
             return []
         some = {name: take_rows(column, rows) for name, column in columns.items()}
         try:
-            self._made(some, Workspace(allocate=lambda _, field, count: np.empty((count, *field.shape), field.dtype)))
+            self._made(some, _aside())
         except RowError as error:
             if len(rows) == 1:
                 return [RowError(int(rows[0]), error.found, error.do)]
             middle = len(rows) // 2
             return [*self._bad_rows(columns, rows[:middle]), *self._bad_rows(columns, rows[middle:])]
         return []
+
+
+def _aside() -> Workspace:
+    """For rows that are not delivered."""
+    return Workspace(allocate=lambda _, field, count: np.empty((count, *field.shape), field.dtype))
 
 
 class TableFamily(Family):
