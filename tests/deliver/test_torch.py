@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -193,3 +195,10 @@ def test_cuda_batches_stay_while_the_consumer_is_behind() -> None:
             assert torch.equal(found, ids)
             assert torch.equal(low, ids.float())
             assert torch.equal(high, ids.float())
+
+
+@pytest.mark.slow
+def test_a_script_that_ends_in_the_midst_of_a_pass_says_nothing() -> None:
+    script = "import numpy as np, penstock as ps; batches = iter(ps.Loader(ps.from_arrays({'x': np.zeros((9000, 8))}).batch(2), to='torch')); next(batches)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")

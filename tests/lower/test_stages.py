@@ -57,7 +57,7 @@ def test_stages_of_one_kind_are_numbered() -> None:
 def test_runs_share_memory_by_their_windows(records: Path) -> None:
     """What is below a filter holds the blocks of open windows; of what is left both have as much."""
     lowered = lowered_of(ps.read(str(records)).shuffle(seed=0).filter(is_small).batch(8, steps=4))
-    (below,) = lowered.below
+    _, below = lowered.budgets
     assert 0 < lowered.window_bytes < MEMORY_BYTES // 2
     assert below.limit_bytes - lowered.budget.limit_bytes == pytest.approx(lowered.window_bytes, rel=0.01)
     assert MEMORY_BYTES - 4 <= below.limit_bytes + lowered.budget.limit_bytes <= MEMORY_BYTES

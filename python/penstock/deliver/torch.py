@@ -171,7 +171,8 @@ class ToTorch:
 
     def wait(self) -> None:
         """Waits for the copies that are under way, which read from slots."""
-        _wait(self._in_flight, self.device)
+        if not self._in_flight.is_empty:  # at the interpreter's end, where this module is empty, none is
+            _wait(self._in_flight, self.device)
 
     def receive(self, columns: dict[str, Any]) -> dict[str, Any]:
         """All columns of an item, in the consumer's thread; for CUDA, its stream waits for the copies and is recorded for their memory."""
@@ -234,9 +235,8 @@ def _noting_device_errors() -> Iterator[None]:
 
 
 def _wait(in_flight: InFlight, device: torch.device) -> None:
-    if not in_flight.is_empty:
-        with suppress(RuntimeError), working_on(device):  # a device that is lost reads no more
-            in_flight.wait()
+    with suppress(RuntimeError), working_on(device):  # a device that is lost reads no more
+        in_flight.wait()
 
 
 def _hosts_of(columns: dict[str, Any]) -> dict[Any, torch.Tensor]:
