@@ -89,8 +89,8 @@ def test_native_files_use_one_another_in_no_circle() -> None:
     TopologicalSorter(graph).prepare()
 
 
-#: An op by torchvision's name, and a verb, whose name stands in saved states; the loader, and the one whose batches come from Ray.
-STAND_TWICE = {"Loader", "Pad"}
+#: An op by torchvision's name, and a verb, whose name stands in saved states; the loader, and the one whose batches come from Ray; recipes of images and of tables.
+STAND_TWICE = {"Loader", "Pad", "Recipe"}
 
 
 def test_a_class_name_stands_once() -> None:

@@ -51,13 +51,13 @@ def test_ops_go_to_columns_of_their_type() -> None:
 def test_selectors() -> None:
     rows = data(xx=[1.0, 2.0, 3.0])
     assert where(T.Recipe(T.On("x*", T.MinMax())), rows) == {"x": ["MinMax"], "xx": ["MinMax"]}
-    assert where(T.Recipe(T.On(T.Select(kind="integer"), T.MinMax())), rows) == {"n": ["MinMax"]}
-    assert where(T.Recipe(T.On(T.Select(kind="number", but="x*"), T.MinMax(), T.Log())), rows) == {
+    assert where(T.Recipe(T.On(T.Selector(kind="integer"), T.MinMax())), rows) == {"n": ["MinMax"]}
+    assert where(T.Recipe(T.On(T.Selector(kind="number", but="x*"), T.MinMax(), T.Log())), rows) == {
         "n": ["MinMax", "Log"]
     }
     assert where(T.Recipe(T.On(["n", "word"], T.Ordinal())), rows) == {"n": ["Ordinal"], "word": ["Ordinal"]}
-    assert where(T.Recipe(T.On(T.Select(kind="bool"), T.Ordinal())), rows) == {"flag": ["Ordinal"]}
-    for selector, words in (("q*", "no column 'q\\*'"), (T.Select(kind="text", but="word"), "selects none")):
+    assert where(T.Recipe(T.On(T.Selector(kind="bool"), T.Ordinal())), rows) == {"flag": ["Ordinal"]}
+    for selector, words in (("q*", "no column 'q\\*'"), (T.Selector(kind="text", but="word"), "selects none")):
         with pytest.raises(ps.PlanError, match=words):
             T.Recipe(T.On(selector, T.MinMax())).fit(rows)
 

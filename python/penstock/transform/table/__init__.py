@@ -15,7 +15,7 @@ from penstock.transform.table.interactions import Interactions
 from penstock.transform.table.missing import DropMissing, FillMissing, IsMissing
 from penstock.transform.table.recipe import Recipe
 from penstock.transform.table.scaling import Clip, MinMax, Robust, Standardize
-from penstock.transform.table.selectors import On, Select
+from penstock.transform.table.selectors import On, Selector
 
 __all__ = [
     "Bins",
@@ -38,7 +38,7 @@ __all__ = [
     "Power",
     "Recipe",
     "Robust",
-    "Select",
+    "Selector",
     "Standardize",
     "Vocabulary",
     "load",

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.arguments import check_whole
 from penstock.transform.table.lane import Lane, whole
-from penstock.transform.table.op import Step, TableOp, check_choice
+from penstock.transform.table.op import Step, ColumnOp, check_choice
 from penstock.transform.table.scaling import check_finite
 from penstock.transform.table.statistics.moments import Moments
 from penstock.transform.table.statistics.protocol import Statistic
@@ -21,7 +21,7 @@ _NARROW = 1e-8
 
 
 @dataclass(frozen=True)
-class Bins(TableOp):
+class Bins(ColumnOp):
     """The number of the interval that a number lies in, from 0 on, as int64. scikit-learn's KBinsDiscretizer(encode="ordinal").
 
     Numbers beyond what was fitted on are in the first or last bin. Of bins not wider than 1e-8 no more than one is kept, so that there may be fewer than asked for.
@@ -52,15 +52,15 @@ class Bins(TableOp):
         check_choice("Bins", strategy=(self.strategy, ("quantile", "uniform")))
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return whole(None if self.fitted is None else len(self.learnt["edges"]) - 1)
 
     def statistic(self, lane: Lane) -> Statistic | None:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return Moments() if self.strategy == "uniform" else Quantiles([n / self.n_bins for n in range(self.n_bins + 1)])
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if isinstance(found, Moments):
             check_finite(found.mean, found.greatest - found.least)
             edges = np.linspace(found.least, found.greatest, self.n_bins + 1)
@@ -73,10 +73,10 @@ class Bins(TableOp):
         return {"edges": edges.tolist()}
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return [{"step": "cut", "edges": self.learnt["edges"][1:-1]}]
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`: the middles of bins."""
+        """See `ColumnOp`: the middles of bins."""
         edges = np.array(self.learnt["edges"])
         return ((edges[1:] + edges[:-1]) / 2)[np.asarray(values).astype(np.int64)]

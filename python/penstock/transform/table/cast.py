@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.transform.table.lane import Lane
-from penstock.transform.table.op import CATEGORIES, Step, TableOp, check_choice
+from penstock.transform.table.op import CATEGORIES, Step, ColumnOp, check_choice
 
 _DTYPES = ("float32", "float64", "int64")
 
 
 @dataclass(frozen=True)
-class Cast(TableOp):
+class Cast(ColumnOp):
     """Numbers, or texts of numbers, as another type.
 
     At the end of a chain, Cast("float64") keeps what ops compute in 64 bits. What is missing stays NaN; "int64" cannot say it, so fill it before.
@@ -41,13 +41,13 @@ class Cast(TableOp):
         check_choice("Cast", dtype=(self.dtype, _DTYPES))
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if self.dtype == "int64":
             return Lane(kind="integer", dtype="int64", nullable=lane.nullable)
         return Lane(kind="float", dtype=self.dtype, nullable=True)
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if self.dtype == "int64":
             return [{"step": "parse_integer" if lane.kind == "text" else "to_integer"}]
         made: list[Step] = [{"step": "parse"}] if lane.kind == "text" else []
@@ -56,5 +56,5 @@ class Cast(TableOp):
         )
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return values

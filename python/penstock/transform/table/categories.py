@@ -13,7 +13,7 @@ from penstock.core.arguments import check_whole, is_whole
 from penstock.core.errors import DataError, PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Kind, Lane, floats, whole
-from penstock.transform.table.op import CATEGORIES, Step, TableOp, check_choice
+from penstock.transform.table.op import CATEGORIES, Step, ColumnOp, check_choice
 from penstock.transform.table.statistics.counts import Counts
 from penstock.transform.table.statistics.protocol import Statistic
 
@@ -22,7 +22,7 @@ _TEXT: frozenset[Kind] = frozenset({"text"})
 _WIDEST, _MOST = 1 << 12, 1 << 24
 
 
-class _ByCategory(TableOp):
+class _ByCategory(ColumnOp):
     """An op whose table of categories comes of `Counts`: "categories", and "missing", whether that is one of them, behind the others."""
 
     takes = CATEGORIES
@@ -30,11 +30,11 @@ class _ByCategory(TableOp):
     limit: int | None
 
     def statistic(self, lane: Lane) -> Statistic | None:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return Counts(self.limit)
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         values, _ = found.sorted
         if not len(values) and not found.missing:
             raise DataError("has no row; fit on data that has some")
@@ -101,29 +101,29 @@ class OneHot(_ByCategory):
         check_whole("OneHot", 1 << 24, limit=self.limit)
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if self.fitted is None:
             return Lane(kind="vector", dtype="float32")
         names = [*map(str, self.learnt["categories"]), *["missing"] * self.learnt["missing"]]
         return Lane(kind="vector", dtype="float32", names=tuple(names))
 
     def statistic(self, lane: Lane) -> Statistic | None:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return super().statistic(lane) if lane.codes is None else Counts()
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
-        """See `TableOp`: of codes all, whether or not a row has them."""
+        """See `ColumnOp`: of codes all, whether or not a row has them."""
         if lane.codes is None:
             return super().learn(found, lane)
         return {"categories": [*range(lane.codes)], "missing": False}
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         unknown = -1 if self.handle_unknown == "ignore" else "refused"
         return [self.look_up(lane, unknown), {"step": "one_hot", "width": self.size}]
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`: null for vectors of zeros."""
+        """See `ColumnOp`: null for vectors of zeros."""
         vectors = np.asarray(values)
         return of_codes(np.where(vectors.any(axis=1), vectors.argmax(axis=1), -1), self.learnt["categories"])
 
@@ -166,15 +166,15 @@ class Ordinal(_ByCategory):
             )
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return whole(None)
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return [self.look_up(lane, self.unknown_value if self.handle_unknown == "ignore" else "refused")]
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`: null for codes of none."""
+        """See `ColumnOp`: null for codes of none."""
         return of_codes(np.asarray(values), self.learnt["categories"])
 
 
@@ -213,24 +213,24 @@ class Vocabulary(_ByCategory):
             check_whole("Vocabulary", 1 << 31, unknown_buckets=self.unknown_buckets)
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return whole(None)
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         values, counts = found.sorted
         order = np.argsort(-counts, kind="stable")
         order = order[counts[order] >= self.min_count][: self.max_size]
         return {"categories": values.take(pa.array(order)).to_pylist(), "missing": False}
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         known, buckets = len(self.learnt["categories"]), self.unknown_buckets
         step = self.look_up(lane, -1)
         return [{**step, "unknown": (known, buckets), "missing": known} if buckets else step]
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`: null for unknown ones."""
+        """See `ColumnOp`: null for unknown ones."""
         return of_codes(np.asarray(values), self.learnt["categories"])
 
 
@@ -257,24 +257,24 @@ class Frequency(_ByCategory):
     limit = None
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return floats()
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         _, counts = found.sorted
         counted = [*counts.tolist(), *[found.missing] * (found.missing > 0)]
         return {**super().learn(found, lane), "counts": counted}
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         counts = self.learnt["counts"]
         rows = sum(counts) if self.normalize else 1
         return [self.look_up(lane, -1), {"step": "table", "values": [*(count / rows for count in counts), 0.0]}]
 
 
 @dataclass(frozen=True)
-class Hash(TableOp):
+class Hash(ColumnOp):
     """One of so many codes from 0 on, as int64, by a value's hash: nothing is fitted, and several values share a code. The same in all versions and on all machines.
 
     What is missing has code 0, which others share.
@@ -301,11 +301,11 @@ class Hash(TableOp):
         check_whole("Hash", 1 << 62, buckets=self.buckets)
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return whole(None)
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return [{"step": "lookup", **keys([], lane), "unknown": (0, self.buckets), "missing": 0}]
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from penstock.transform.table.lane import Lane, floats
-from penstock.transform.table.op import Step, TableOp, check_choice, check_number
+from penstock.transform.table.op import Step, ColumnOp, check_choice, check_number
 from penstock.transform.table.statistics.likelihood import Likelihood
 from penstock.transform.table.statistics.protocol import Statistic
 
 
 @dataclass(frozen=True)
-class Log(TableOp):
+class Log(ColumnOp):
     """ln(x + plus), as float32; plus=1, the default, is NumPy's log1p. The same bits on every machine, within one rounding of NumPy's float64.
 
     Args:
@@ -40,20 +40,20 @@ class Log(TableOp):
         check_number("Log", plus=self.plus)
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return floats()
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return [{"step": "log", "value": float(self.plus)}]
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return np.expm1(values) if self.plus == 1 else np.exp(values) - self.plus
 
 
 @dataclass(frozen=True)
-class Power(TableOp):
+class Power(ColumnOp):
     """The power that makes a column most like a normal distribution, as float32. scikit-learn's PowerTransformer.
 
     The exponent is the one of greatest likelihood, to 1e-4 of it: a parabola through the likelihoods of sums that are exact. scikit-learn's, which searches to 1e-8, is as near.
@@ -83,11 +83,11 @@ class Power(TableOp):
         check_choice("Power", method=(self.method, ("yeo-johnson", "box-cox")))
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return floats()
 
     def statistic(self, lane: Lane) -> Statistic | None:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return Likelihood(self._step)
 
     @property
@@ -95,11 +95,11 @@ class Power(TableOp):
         return self.method.replace("-", "_")
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return dict(found.best)
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         made: list[Step] = [{"step": self._step, "value": self.learnt["power"]}]
         if not self.standardize:
             return made
@@ -107,7 +107,7 @@ class Power(TableOp):
         return [*made, {"step": "subtract", "value": centre}, {"step": "divide", "value": scale}]
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if self.standardize:
             values = values * self.learnt["scale"] + self.learnt["centre"]
         power = self.learnt["power"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Kind, Lane, floats
-from penstock.transform.table.op import Step, TableOp, check_choice
+from penstock.transform.table.op import Step, ColumnOp, check_choice
 
 _PARTS = ("year", "quarter", "month", "day", "weekday", "dayofyear", "hour", "minute", "second")
 _DAY = 86_400
@@ -18,7 +18,7 @@ _WHOLE: frozenset[Kind] = frozenset({"integer"})
 
 
 @dataclass(frozen=True)
-class DateParts(TableOp):
+class DateParts(ColumnOp):
     """Parts of a date as a vector of float32, in the order in which they are asked for; of one part, a number.
 
     Dates and times are whole numbers in a dataset: what they count since 1970 is their type in the file. pandas' and Polars' names and numbers: Monday is weekday 0.
@@ -57,14 +57,14 @@ class DateParts(TableOp):
         object.__setattr__(self, "parts", parts)
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         names = tuple(self.parts)
         return floats() if len(names) == 1 else Lane(kind="vector", dtype="float32", names=names)
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return [{"step": "dates", "parts": [*self.parts], "per_day": _PER_DAY[self.unit]}]
 
     def hint(self, lane: Lane) -> str:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return "; read the column as a date or a timestamp" if lane.kind == "text" else ""

@@ -14,7 +14,7 @@ from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.transform.family import Chains, Family, Kernel, Op, Site, Workspace, one_column
-from penstock.transform.table.op import TableOp
+from penstock.transform.table.op import ColumnOp
 from penstock.transform.table.program import Compiled, compiled, filled_texts, last_lane
 
 
@@ -22,7 +22,7 @@ from penstock.transform.table.program import Compiled, compiled, filled_texts, l
 class Matrix(Op):
     """Several chains, whose numbers stand side by side in one column of float32: see `FittedRecipe.matrix`. chains: columns with their ops."""
 
-    chains: tuple[tuple[str, tuple[TableOp, ...]], ...]
+    chains: tuple[tuple[str, tuple[ColumnOp, ...]], ...]
 
     family = "table"
     goes_along = True
@@ -120,7 +120,7 @@ class TableFamily(Family):
         """See `Family`."""
         for name, ops in chains.items():
             for op in ops:
-                if not isinstance(op, (TableOp, Matrix)):
+                if not isinstance(op, (ColumnOp, Matrix)):
                     raise PlanError(
                         f"transform: {op} on column {quoted(name)} stands beside ops of penstock.table; write it in a transform of its own"
                     )

@@ -16,10 +16,10 @@ from penstock.core.warnings import warn
 from penstock.transform.table.family import Matrix
 from penstock.transform.table.fitting import Search, advanced, gathered, merged, searches_of
 from penstock.transform.table.missing import DropMissing
-from penstock.transform.table.op import TableOp
+from penstock.transform.table.op import ColumnOp
 from penstock.transform.table.resolving import complete, is_feature_of
 from penstock.transform.table.saving import read_recipe, write_recipe
-from penstock.transform.table.serving import Server, is_there, undone
+from penstock.transform.table.serving import RowServer, is_there, undone
 
 #: Parts of a split that are there to be learnt from.
 _TRAINING = ("train", "training", "fit")
@@ -71,7 +71,7 @@ class FittedRecipe:
         homes.transform(recipe.matrix("x")).head(1)["x"] == [[0.0, 0.0, 1.0]]
     """
 
-    chains: tuple[tuple[str, tuple[TableOp, ...]], ...]
+    chains: tuple[tuple[str, tuple[ColumnOp, ...]], ...]
     fields: tuple[tuple[str, Field], ...]
     target: str | None = None
     rows: int = 0
@@ -124,7 +124,7 @@ class FittedRecipe:
         return Partial(self, tuple(found), blocks.rows, blocks.digest)
 
     @property
-    def working_chains(self) -> dict[str, tuple[TableOp, ...]]:
+    def working_chains(self) -> dict[str, tuple[ColumnOp, ...]]:
         """The chains of columns that it changes: rows are left out before, and a column that only that is said of stays as it is."""
         if self.into is not None:
             return dict(self.chains)
@@ -185,12 +185,12 @@ class FittedRecipe:
     @property
     def feature_names(self) -> list[str]:
         """A name for every number that comes out: "age", "city_Rome"."""
-        return Server(self).feature_names
+        return RowServer(self).feature_names
 
     @property
     def spec(self) -> Spec:
         """The columns that it makes."""
-        return Server(self).spec
+        return RowServer(self).spec
 
     def apply(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """One row, as a batch would have it, to the bit. Of 20 columns it takes less than 50 µs.
@@ -208,7 +208,7 @@ class FittedRecipe:
         server = vars(self).get("_server")
         if server is None:
             self._check_fitted("apply")
-            server = vars(self)["_server"] = Server(self)
+            server = vars(self)["_server"] = RowServer(self)
         found: dict[str, Any] = server(row)
         return found
 
@@ -361,6 +361,6 @@ def _check_types(fields: Mapping[str, Field], given: Spec) -> None:
             )
 
 
-def listed(ops: Sequence[TableOp]) -> str:
+def listed(ops: Sequence[ColumnOp]) -> str:
     """Ops as one would write them."""
     return str(ops[0]) if len(ops) == 1 else f"[{', '.join(map(str, ops))}]"

@@ -19,15 +19,15 @@ from penstock.core.errors import DataError, RowError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Lane
 from penstock.transform.table.missing import FillMissing
-from penstock.transform.table.op import TableOp
+from penstock.transform.table.op import ColumnOp
 from penstock.transform.table.program import Input, Walked, native, walk
 from penstock.transform.table.statistics.moments import Moments
 from penstock.transform.table.statistics.protocol import Block, Statistic
 
-Chains = Mapping[str, tuple[TableOp, ...]]
+Chains = Mapping[str, tuple[ColumnOp, ...]]
 
 
-class RowBlock(Protocol):
+class ReadBlock(Protocol):
     """Some rows of a dataset: its columns by name, the rows' ids, and where a row lies."""
 
     @property
@@ -77,7 +77,7 @@ def gathered(
     searches: Sequence[Search],
     chains: Chains,
     fields: Spec,
-    blocks: Iterator[RowBlock],
+    blocks: Iterator[ReadBlock],
     progress: Callable[[int], None],
 ) -> list[Search]:
     """The searches with what is in some rows; those given stay as they are."""
@@ -101,7 +101,7 @@ def gathered(
 class Tap:
     """A column before one of its ops, and what is gathered there."""
 
-    def __init__(self, name: str, ops: Sequence[TableOp], fields: Spec, searches: Sequence[Search]) -> None:
+    def __init__(self, name: str, ops: Sequence[ColumnOp], fields: Spec, searches: Sequence[Search]) -> None:
         self._name, self._searches = name, searches
         self._first = ops[0].begin(name, fields) if ops else Lane.of_any(name, fields[name])
         self._walked: Walked | None = walk(name, ops, fields) if ops else None
@@ -116,7 +116,7 @@ class Tap:
         steps = self._walked.steps
         return kernels.TableProgram([self._walked.input.kind], [{**chain, "steps": steps}], [("float64", 1)])
 
-    def take(self, block: RowBlock) -> None:
+    def take(self, block: ReadBlock) -> None:
         """Takes the rows of a block; DataError for one that is wrong."""
         try:
             column = block.columns[self._column]
@@ -170,7 +170,7 @@ class Tap:
 
 def advanced(
     searches: Sequence[Search], chains: Chains, fields: Spec, digest: str
-) -> tuple[dict[str, tuple[TableOp, ...]], list[Search]]:
+) -> tuple[dict[str, tuple[ColumnOp, ...]], list[Search]]:
     """The chains with what was learnt, and the searches that go on."""
     made, going = dict(chains), list[Search]()
     for one in sorted(searches, key=lambda one: one.place):
@@ -195,7 +195,7 @@ def advanced(
     return made, going
 
 
-def _lane_at(one: Search, ops: Sequence[TableOp], fields: Spec) -> Lane:
+def _lane_at(one: Search, ops: Sequence[ColumnOp], fields: Spec) -> Lane:
     lane = ops[0].begin(one.column, fields)
     for op in ops[: one.place]:
         lane = op.after(lane)

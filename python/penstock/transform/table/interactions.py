@@ -10,11 +10,11 @@ from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Lane, floats
-from penstock.transform.table.op import NUMBERS, Step, TableOp
+from penstock.transform.table.op import NUMBERS, Step, ColumnOp
 
 
 @dataclass(frozen=True)
-class Interactions(TableOp):
+class Interactions(ColumnOp):
     """Products of each two of some columns, as a new column: a vector of float32, or of two columns a number. What scikit-learn's PolynomialFeatures(2, interaction_only=True) adds.
 
     They are products of the columns as they are read, before the recipe's other ops; NaN where one is missing.
@@ -62,20 +62,20 @@ class Interactions(TableOp):
         return {**given, name: self.after(floats()).field}
 
     def begin(self, name: str, fields: Spec) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         self.output(name, fields)
         return floats()
 
     def check_lane(self, name: str, lane: Lane) -> None:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if lane.kind not in NUMBERS:
             super().check_lane(name, lane)
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         names = tuple(f"{self.of[one]}_{self.of[other]}" for one, other in self.pairs)
         return floats() if len(names) == 1 else Lane(kind="vector", dtype="float32", names=names)
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return []

@@ -11,7 +11,7 @@ from penstock.core.columns.spec import Field, Spec
 from penstock.core.errors import DataError, PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Lane
-from penstock.transform.table.op import CATEGORIES, Step, TableOp, check_choice
+from penstock.transform.table.op import CATEGORIES, Step, ColumnOp, check_choice
 from penstock.transform.table.statistics.counts import Counts
 from penstock.transform.table.statistics.moments import Moments
 from penstock.transform.table.statistics.protocol import Statistic
@@ -25,7 +25,7 @@ _END = 1 << 63
 
 
 @dataclass(frozen=True)
-class FillMissing(TableOp):
+class FillMissing(ColumnOp):
     """Fills what is missing: nulls, and NaN. scikit-learn's SimpleImputer.
 
     "mean" and "median" make float64 of whole numbers; else a column keeps its type. Both are exact: the mean is rounded once.
@@ -73,7 +73,7 @@ class FillMissing(TableOp):
             )
 
     def check_lane(self, name: str, lane: Lane) -> None:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         super().check_lane(name, lane)
         if not self.goes_to(lane):
             raise PlanError(
@@ -87,7 +87,7 @@ class FillMissing(TableOp):
         return not isinstance(self.value, str) and not (lane.dtype == "bool" and self.strategy in _BETWEEN)
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if lane.kind == "integer" and self._makes_floats:
             return Lane(kind="float", dtype="float64", nullable=True)
         return replace(lane, nullable=False, codes=None)
@@ -97,7 +97,7 @@ class FillMissing(TableOp):
         return self.strategy in _BETWEEN or (isinstance(self.value, float) and not self.value.is_integer())
 
     def statistic(self, lane: Lane) -> Statistic | None:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if self.strategy == "constant":
             return None
         if self.strategy == "mode":
@@ -105,7 +105,7 @@ class FillMissing(TableOp):
         return Moments() if self.strategy == "mean" else Quantiles([0.5])
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if self.strategy == "mode":
             value = found.most_frequent
         else:
@@ -122,7 +122,7 @@ class FillMissing(TableOp):
         return self.value if self.strategy == "constant" else self.learnt["value"]
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if lane.kind == "text":
             return []  # the column is filled before it goes to native code
         if lane.kind == "integer" and not self._makes_floats:
@@ -130,12 +130,12 @@ class FillMissing(TableOp):
         return [{"step": "fill", "value": float(self.fill)}]
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return values
 
 
 @dataclass(frozen=True)
-class IsMissing(TableOp):
+class IsMissing(ColumnOp):
     """A column of truth values that says where another one has null or NaN. `FillMissing(indicator=True)` writes it for you.
 
     Args:
@@ -164,20 +164,20 @@ class IsMissing(TableOp):
         return {**given, name: Field("bool")}
 
     def begin(self, name: str, fields: Spec) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return Lane.of_any(self.of, fields[self.of])
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return Lane(kind="integer", dtype="bool")
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return [{"step": "is_missing"}]
 
 
 @dataclass(frozen=True)
-class DropMissing(TableOp):
+class DropMissing(ColumnOp):
     """Leaves out rows in which columns are missing. What a recipe is fitted on, and what it transforms, has no such rows; `apply` refuses one.
 
     It goes to the column that it is written for, or to all of them.
@@ -201,13 +201,13 @@ class DropMissing(TableOp):
         )
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return lane
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return []
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return values

@@ -24,7 +24,7 @@ CATEGORIES: frozenset[Kind] = frozenset({"text", "integer", "float"})
 
 
 @dataclass(frozen=True)
-class TableOp(Op):
+class ColumnOp(Op):
     """An op on one column. takes: the kinds of lanes that it works on; by_type: those to which it goes without being named for a column.
 
     fitted: what it learnt; None before `fit`, and for ops that learn nothing.

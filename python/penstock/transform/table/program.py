@@ -20,7 +20,7 @@ from penstock.transform.family import Chains
 from penstock.transform.table.interactions import Interactions
 from penstock.transform.table.lane import Lane
 from penstock.transform.table.missing import FillMissing
-from penstock.transform.table.op import Step, TableOp
+from penstock.transform.table.op import Step, ColumnOp
 
 
 class Input(NamedTuple):
@@ -62,7 +62,7 @@ class Compiled:
         return [native(columns[one.name], one) for one in self.inputs]
 
 
-def walk(name: str, ops: Sequence[TableOp], fields: Spec) -> Walked:
+def walk(name: str, ops: Sequence[ColumnOp], fields: Spec) -> Walked:
     """Goes through a chain; PlanError for an op that does not fit."""
     lane, steps, fill = ops[0].begin(name, fields), list[Step](), None
     column = ops[0].needs(name)[0]
@@ -76,7 +76,7 @@ def walk(name: str, ops: Sequence[TableOp], fields: Spec) -> Walked:
     return Walked(Input(column, kind, fill), steps, lane)
 
 
-def last_lane(name: str, ops: Sequence[TableOp], fields: Spec) -> Lane:
+def last_lane(name: str, ops: Sequence[ColumnOp], fields: Spec) -> Lane:
     """What a chain ends with."""
     lane = ops[0].begin(name, fields)
     for op in ops:
@@ -126,7 +126,7 @@ def compiled(chains: Chains, fields: Spec, matrix: str | None = None) -> Compile
     return Compiled(tuple(inputs), tuple(outputs), program)
 
 
-def _used(first: TableOp, given: Input, fields: Spec) -> tuple[list[Input], list[tuple[int, int]]]:
+def _used(first: ColumnOp, given: Input, fields: Spec) -> tuple[list[Input], list[tuple[int, int]]]:
     """The columns of a chain, and which of them are multiplied."""
     if not isinstance(first, Interactions):
         return [given], []

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.fitted import FittedRecipe, Partial, check_dataset, check_parts, listed, merge
-from penstock.transform.table.op import TableOp
+from penstock.transform.table.op import ColumnOp
 from penstock.transform.table.resolving import chains_of
 from penstock.transform.table.selectors import On, checked_ops
 
@@ -40,17 +40,17 @@ class Recipe:
         recipe.apply({"age": None, "city": "Rome"})["age"] == 0.0
     """
 
-    items: tuple[TableOp | On, ...]
-    columns: Mapping[str, tuple[TableOp, ...]]
+    items: tuple[ColumnOp | On, ...]
+    columns: Mapping[str, tuple[ColumnOp, ...]]
     target: str | None
     leave: tuple[str, ...]
 
     def __init__(
         self,
-        *ops: TableOp | On,
+        *ops: ColumnOp | On,
         target: str | None = None,
         leave: Sequence[str] = (),
-        **columns: TableOp | Sequence[TableOp],
+        **columns: ColumnOp | Sequence[ColumnOp],
     ) -> None:
         items = tuple(one if isinstance(one, On) else checked_ops("Recipe", one)[0] for one in ops)
         named = {name: checked_ops(f"Recipe: column {quoted(name)}", given) for name, given in columns.items()}

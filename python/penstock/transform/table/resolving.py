@@ -11,15 +11,15 @@ from penstock.core.names import did_you_mean
 from penstock.transform.table.interactions import Interactions
 from penstock.transform.table.lane import Lane
 from penstock.transform.table.missing import DropMissing, FillMissing, IsMissing
-from penstock.transform.table.op import TableOp
+from penstock.transform.table.op import ColumnOp
 from penstock.transform.table.selectors import On
 
-Named = Mapping[str, tuple[TableOp, ...]]
+Named = Mapping[str, tuple[ColumnOp, ...]]
 
 
 def chains_of(
-    items: Sequence[TableOp | On], named: Named, left: Sequence[str], fields: Spec
-) -> dict[str, tuple[TableOp, ...]]:
+    items: Sequence[ColumnOp | On], named: Named, left: Sequence[str], fields: Spec
+) -> dict[str, tuple[ColumnOp, ...]]:
     """The chain of every column that has one, those of new columns first. left: columns to which nothing goes that is not named for them."""
     for name in left:
         if name not in fields:
@@ -29,7 +29,7 @@ def chains_of(
     lanes = {
         name: _lane_or_none(name, field) for name, field in fields.items() if name not in named and name not in left
     }
-    chains: dict[str, list[TableOp]] = {}
+    chains: dict[str, list[ColumnOp]] = {}
     open_lanes: dict[str, Lane] = {name: lane for name, lane in lanes.items() if lane is not None}
     for item in items:
         for name, op in _goes_to(item, open_lanes):
@@ -53,13 +53,13 @@ def _lane_or_none(name: str, field: Field) -> Lane | None:
         return None
 
 
-def _goes_to(item: TableOp | On, lanes: Mapping[str, Lane]) -> list[tuple[str, TableOp]]:
+def _goes_to(item: ColumnOp | On, lanes: Mapping[str, Lane]) -> list[tuple[str, ColumnOp]]:
     if isinstance(item, On):
         return [(name, op) for op in item.ops for name in item.where.columns(lanes)]
     return [(name, item) for name, lane in lanes.items() if _suits(item, lane)]
 
 
-def _suits(op: TableOp, lane: Lane) -> bool:
+def _suits(op: ColumnOp, lane: Lane) -> bool:
     """Whether an op goes to a column without being named for it."""
     if isinstance(op, FillMissing):
         return (
@@ -70,7 +70,7 @@ def _suits(op: TableOp, lane: Lane) -> bool:
     return lane.kind in op.by_type and (lane.dtype != "bool" or "text" in op.by_type)
 
 
-def _check_there(name: str, ops: Sequence[TableOp], fields: Spec) -> None:
+def _check_there(name: str, ops: Sequence[ColumnOp], fields: Spec) -> None:
     for needed in ops[0].needs(name):
         if needed not in fields:
             raise PlanError(
@@ -82,7 +82,7 @@ def _check_there(name: str, ops: Sequence[TableOp], fields: Spec) -> None:
         )
 
 
-def _with_indicators(chains: Named, fields: Spec) -> dict[str, tuple[TableOp, ...]]:
+def _with_indicators(chains: Named, fields: Spec) -> dict[str, tuple[ColumnOp, ...]]:
     """With a column more for each FillMissing(indicator=True), where the column could have missing values."""
     made = dict(chains)
     for name, ops in chains.items():
@@ -97,7 +97,7 @@ def _with_indicators(chains: Named, fields: Spec) -> dict[str, tuple[TableOp, ..
     return made
 
 
-def _in_order(chains: Named, fields: Spec) -> dict[str, tuple[TableOp, ...]]:
+def _in_order(chains: Named, fields: Spec) -> dict[str, tuple[ColumnOp, ...]]:
     """New columns first, since they are made of others as these are read; then the others as the dataset has them."""
     new = [name for name in chains if name not in fields]
     return {name: chains[name] for name in [*new, *(name for name in fields if name in chains)]}

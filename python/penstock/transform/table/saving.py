@@ -22,11 +22,11 @@ from penstock.transform.table.curves import Log, Power
 from penstock.transform.table.dates import DateParts
 from penstock.transform.table.interactions import Interactions
 from penstock.transform.table.missing import DropMissing, FillMissing, IsMissing
-from penstock.transform.table.op import TableOp
+from penstock.transform.table.op import ColumnOp
 from penstock.transform.table.scaling import Clip, MinMax, Robust, Standardize
 
 #: The ops by their names.
-OPS: Mapping[str, type[TableOp]] = {
+OPS: Mapping[str, type[ColumnOp]] = {
     op.__name__: op
     for op in (
         Bins, Cast, Clip, DateParts, DropMissing, FillMissing, Frequency, Hash, Interactions, IsMissing, Log, MinMax, OneHot, Ordinal, Power,
@@ -61,7 +61,7 @@ def write_recipe(path: str | PathLike[str], recipe: Any) -> None:
             aside.unlink()
 
 
-def _described(op: TableOp) -> dict[str, Any]:
+def _described(op: ColumnOp) -> dict[str, Any]:
     arguments = {
         one.name: getattr(op, one.name)
         for one in fields_of(op)
@@ -98,7 +98,7 @@ def read_recipe(path: str | PathLike[str]) -> dict[str, Any]:
         ) from None
 
 
-def _op_of(said: Mapping[str, Any]) -> TableOp:
+def _op_of(said: Mapping[str, Any]) -> ColumnOp:
     op = OPS.get(said["op"])
     if op is None:
         raise PlanError(f"no op {quoted(said['op'])}")

@@ -12,7 +12,7 @@ import numpy as np
 from penstock.core.errors import DataError, PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Lane, floats
-from penstock.transform.table.op import Step, TableOp, check_number
+from penstock.transform.table.op import Step, ColumnOp, check_number
 from penstock.transform.table.statistics.moments import Moments
 from penstock.transform.table.statistics.protocol import Statistic
 from penstock.transform.table.statistics.quantiles import Quantiles
@@ -33,22 +33,22 @@ def _scale(spread: float) -> float:
     return 1.0 if spread < _NOTHING else spread
 
 
-class _Scaling(TableOp):
+class _Scaling(ColumnOp):
     """Subtracts a centre, and divides by a scale."""
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return floats()
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         centre, scale = self.learnt["centre"], self.learnt["scale"]
         return [{"step": "subtract", "value": centre}] * (centre is not None) + [{"step": "divide", "value": scale}] * (
             scale is not None
         )
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         centre, scale = self.learnt["centre"], self.learnt["scale"]
         values = values if scale is None else values * scale
         return values if centre is None else values + centre
@@ -81,11 +81,11 @@ class Standardize(_Scaling):
     with_std: bool = True
 
     def statistic(self, lane: Lane) -> Statistic | None:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return Moments()
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         check_finite(found.mean, found.variance)
         return {
             "centre": found.mean if self.with_mean else None,
@@ -125,11 +125,11 @@ class Robust(_Scaling):
         object.__setattr__(self, "quantile_range", pair("Robust", "quantile_range", self.quantile_range, 0, 100))
 
     def statistic(self, lane: Lane) -> Statistic | None:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return Quantiles([0.5, *(percent / 100 for percent in self.quantile_range)])
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         low, high = (found[percent / 100] for percent in self.quantile_range)
         check_finite(found[0.5], high - low)
         return {
@@ -139,7 +139,7 @@ class Robust(_Scaling):
 
 
 @dataclass(frozen=True)
-class MinMax(TableOp):
+class MinMax(ColumnOp):
     """The least number becomes 0 and the greatest 1, as float32. scikit-learn's MinMaxScaler.
 
     What is missing counts for nothing and stays NaN. Rows that the recipe was not fitted on may lie outside, unless `clip`.
@@ -168,22 +168,22 @@ class MinMax(TableOp):
         object.__setattr__(self, "feature_range", pair("MinMax", "feature_range", self.feature_range))
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return floats()
 
     def statistic(self, lane: Lane) -> Statistic | None:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return Moments()
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         check_finite(found.mean, found.greatest - found.least)
         low, high = self.feature_range
         scale = (high - low) / _scale(found.greatest - found.least)
         return {"scale": scale, "shift": low - found.least * scale}
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         low, high = self.feature_range
         made: list[Step] = [
             {"step": "multiply", "value": self.learnt["scale"]},
@@ -192,12 +192,12 @@ class MinMax(TableOp):
         return [*made, {"step": "clip", "low": low, "high": high}] if self.clip else made
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return (values - self.learnt["shift"]) / self.learnt["scale"]
 
 
 @dataclass(frozen=True)
-class Clip(TableOp):
+class Clip(ColumnOp):
     """Numbers beyond bounds become the bounds; the column keeps its type if it is one of floats, and whole numbers become float64.
 
     The bounds are given, or learnt in one of three ways. What is missing stays.
@@ -246,11 +246,11 @@ class Clip(TableOp):
             object.__setattr__(self, "quantile", pair("Clip", "quantile", self.quantile, 0, 1))
 
     def after(self, lane: Lane) -> Lane:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return floats("float64" if lane.kind == "integer" else lane.dtype)
 
     def statistic(self, lane: Lane) -> Statistic | None:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if self.z is not None:
             return Moments()
         if self.iqr is not None:
@@ -258,7 +258,7 @@ class Clip(TableOp):
         return None if self.quantile is None else Quantiles(self.quantile)
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         if self.z is not None:
             check_finite(found.mean, found.variance)
             reach = self.z * math.sqrt(found.variance)
@@ -269,13 +269,13 @@ class Clip(TableOp):
         return {"low": low - reach, "high": high + reach}
 
     def steps(self, lane: Lane) -> Sequence[Step]:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         given = self.statistic(lane) is None
         low, high = (self.low, self.high) if given else (self.learnt["low"], self.learnt["high"])
         return [{"step": "clip", "low": -math.inf if low is None else low, "high": math.inf if high is None else high}]
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `TableOp`."""
+        """See `ColumnOp`."""
         return values
 
 

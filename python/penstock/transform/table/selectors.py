@@ -10,7 +10,7 @@ from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
 from penstock.transform.table.lane import Lane
-from penstock.transform.table.op import TableOp, check_choice
+from penstock.transform.table.op import ColumnOp, check_choice
 
 _KINDS: Mapping[str, Callable[[Lane], bool]] = {
     "number": lambda lane: lane.kind in ("float", "integer") and lane.dtype != "bool",
@@ -22,7 +22,7 @@ _KINDS: Mapping[str, Callable[[Lane], bool]] = {
 
 
 @dataclass(frozen=True)
-class Select:
+class Selector:
     """Columns by names and types.
 
     Args:
@@ -37,7 +37,7 @@ class Select:
         PlanError: for a kind that there is not, and by `fit` where nothing is selected.
 
     Example:
-        prices = ps.table.On(ps.table.Select("price_*", but=["price_net"]), ps.table.Log())
+        prices = ps.table.On(ps.table.Selector("price_*", but=["price_net"]), ps.table.Log())
     """
 
     names: Sequence[str] | str = ("*",)
@@ -51,11 +51,11 @@ class Select:
             names = (given,) if isinstance(given, str) else tuple(given)
             if not all(isinstance(name, str) for name in names):
                 raise PlanError(
-                    f"Select: {field}={quoted(given)}; pass names of columns, or patterns such as 'price_*'"
+                    f"Selector: {field}={quoted(given)}; pass names of columns, or patterns such as 'price_*'"
                 )
             object.__setattr__(self, field, names)
         if self.kind is not None:
-            check_choice("Select", kind=(self.kind, [*_KINDS]))
+            check_choice("Selector", kind=(self.kind, [*_KINDS]))
 
     def columns(self, lanes: Mapping[str, Lane]) -> list[str]:
         """The columns among these; PlanError for a name that is none of them, and where nothing is left."""
@@ -85,7 +85,7 @@ class On:
     """Ops for selected columns, in a `Recipe`.
 
     Args:
-        where: a `Select`, or names and patterns.
+        where: a `Selector`, or names and patterns.
         *ops: in flow order.
 
     Returns:
@@ -100,19 +100,19 @@ class On:
         rows.transform(recipe).head()["price_b"].tolist() == [0.0, 1.0]
     """
 
-    where: Select
-    ops: tuple[TableOp, ...]
+    where: Selector
+    ops: tuple[ColumnOp, ...]
 
-    def __init__(self, where: Select | Sequence[str] | str, *ops: TableOp) -> None:
-        object.__setattr__(self, "where", where if isinstance(where, Select) else Select(where))
+    def __init__(self, where: Selector | Sequence[str] | str, *ops: ColumnOp) -> None:
+        object.__setattr__(self, "where", where if isinstance(where, Selector) else Selector(where))
         object.__setattr__(self, "ops", checked_ops("On", ops))
 
 
-def checked_ops(where: str, ops: object) -> tuple[TableOp, ...]:
+def checked_ops(where: str, ops: object) -> tuple[ColumnOp, ...]:
     """Ops, or one; PlanError for what is none."""
     given = tuple(ops) if isinstance(ops, (list, tuple)) else (ops,)
     for op in given:
-        if not isinstance(op, TableOp):
+        if not isinstance(op, ColumnOp):
             raise PlanError(
                 f"{where}: {quoted(op)} is no op of penstock.table; write ps.table.Standardize() for example"
             )

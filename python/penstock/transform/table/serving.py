@@ -16,13 +16,13 @@ from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
 from penstock.transform.table.missing import DropMissing
-from penstock.transform.table.op import TableOp
+from penstock.transform.table.op import ColumnOp
 from penstock.transform.table.program import Output, compiled
 
-Chains = Mapping[str, tuple[TableOp, ...]]
+Chains = Mapping[str, tuple[ColumnOp, ...]]
 
 
-class Server:
+class RowServer:
     """A fitted recipe's native program, for one row at a time."""
 
     def __init__(self, recipe: Any) -> None:
