@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.arguments import check_whole
 from penstock.transform.table.lane import Lane, whole
-from penstock.transform.table.op import Step, ColumnOp, check_choice
+from penstock.transform.table.op import ColumnOp, Step, check_choice
 from penstock.transform.table.scaling import check_finite
 from penstock.transform.table.statistics.moments import Moments
 from penstock.transform.table.statistics.protocol import Statistic

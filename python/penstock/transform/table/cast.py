@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.transform.table.lane import Lane
-from penstock.transform.table.op import CATEGORIES, Step, ColumnOp, check_choice
+from penstock.transform.table.op import CATEGORIES, ColumnOp, Step, check_choice
 
 _DTYPES = ("float32", "float64", "int64")
 

@@ -13,7 +13,7 @@ from penstock.core.arguments import check_whole, is_whole
 from penstock.core.errors import DataError, PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Kind, Lane, floats, whole
-from penstock.transform.table.op import CATEGORIES, Step, ColumnOp, check_choice
+from penstock.transform.table.op import CATEGORIES, ColumnOp, Step, check_choice
 from penstock.transform.table.statistics.counts import Counts
 from penstock.transform.table.statistics.protocol import Statistic
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.transform.table.lane import Lane, floats
-from penstock.transform.table.op import Step, ColumnOp, check_choice, check_number
+from penstock.transform.table.op import ColumnOp, Step, check_choice, check_number
 from penstock.transform.table.statistics.likelihood import Likelihood
 from penstock.transform.table.statistics.protocol import Statistic
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Kind, Lane, floats
-from penstock.transform.table.op import Step, ColumnOp, check_choice
+from penstock.transform.table.op import ColumnOp, Step, check_choice
 
 _PARTS = ("year", "quarter", "month", "day", "weekday", "dayofyear", "hour", "minute", "second")
 _DAY = 86_400

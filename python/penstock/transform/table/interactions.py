@@ -10,7 +10,7 @@ from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Lane, floats
-from penstock.transform.table.op import NUMBERS, Step, ColumnOp
+from penstock.transform.table.op import NUMBERS, ColumnOp, Step
 
 
 @dataclass(frozen=True)

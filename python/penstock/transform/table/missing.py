@@ -11,7 +11,7 @@ from penstock.core.columns.spec import Field, Spec
 from penstock.core.errors import DataError, PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Lane
-from penstock.transform.table.op import CATEGORIES, Step, ColumnOp, check_choice
+from penstock.transform.table.op import CATEGORIES, ColumnOp, Step, check_choice
 from penstock.transform.table.statistics.counts import Counts
 from penstock.transform.table.statistics.moments import Moments
 from penstock.transform.table.statistics.protocol import Statistic

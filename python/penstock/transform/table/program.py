@@ -20,7 +20,7 @@ from penstock.transform.family import Chains
 from penstock.transform.table.interactions import Interactions
 from penstock.transform.table.lane import Lane
 from penstock.transform.table.missing import FillMissing
-from penstock.transform.table.op import Step, ColumnOp
+from penstock.transform.table.op import ColumnOp, Step
 
 
 class Input(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from penstock.core.errors import DataError, PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Lane, floats
-from penstock.transform.table.op import Step, ColumnOp, check_number
+from penstock.transform.table.op import ColumnOp, Step, check_number
 from penstock.transform.table.statistics.moments import Moments
 from penstock.transform.table.statistics.protocol import Statistic
 from penstock.transform.table.statistics.quantiles import Quantiles
