@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.open import from_arrays, from_dataset, from_iterable, read, read_sql, read_stream
     from penstock.plan.expression import col, lit
     from penstock.plan.when import when
+    from penstock.profiling import Profile, profile
     from penstock.stages.lanes.states import merge_states
     from penstock.transform import image, table, text
     from penstock.transform.row_generator import RowGenerator
@@ -37,6 +38,7 @@ __all__ = [
     "PenstockError",
     "PlanError",
     "ProcessError",
+    "Profile",
     "RowGenerator",
     "SourceError",
     "StateError",
@@ -54,6 +56,7 @@ __all__ = [
     "lit",
     "merge_states",
     "mix",
+    "profile",
     "read",
     "read_sql",
     "read_stream",
@@ -71,6 +74,7 @@ _HOMES = {
     "Dataset": "dataset",
     "Limits": "core.limits",
     "Loader": "loader",
+    "Profile": "profiling",
     "RowGenerator": "transform.row_generator",
     "__version__": "core.kernels",
     "col": "plan.expression",
@@ -82,6 +86,7 @@ _HOMES = {
     "lit": "plan.expression",
     "merge_states": "stages.lanes.states",
     "mix": "joining",
+    "profile": "profiling",
     "register_format": "format",
     "table": "transform",
     "text": "transform",

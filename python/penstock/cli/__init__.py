@@ -21,6 +21,7 @@ from penstock.cli.demo import demo
 from penstock.cli.explain import explain
 from penstock.cli.index import index
 from penstock.cli.inspect import inspect
+from penstock.cli.profile import profile
 from penstock.cli.simulate import simulate
 from penstock.cli.verify import verify
 from penstock.core.errors import PenstockError
@@ -86,6 +87,7 @@ def _penstock(
     Start with:
       penstock demo                 a training run, interrupted and resumed
       penstock inspect data/train   what a dataset holds
+      penstock profile data.csv     what is in each column
       penstock bench data/train     how fast it loads, and what limits it
 
     A dataset is a folder of images, a file, or a quoted glob such as 'data/train-*.tfrecord'. You may name several.
@@ -98,7 +100,7 @@ def _help_of(command: Callable[..., None]) -> str:
     return escape("\n\n".join(part if "\n  " in part else part.replace("\n", " ") for part in paragraphs))
 
 
-for command in (inspect, explain, simulate, index, count, verify, bench, demo):
+for command in (inspect, profile, explain, simulate, index, count, verify, bench, demo):
     app.command(cls=_Command, help=_help_of(command))(command)
 
 cache = typer.Typer(cls=_CommandGroup, no_args_is_help=True, rich_markup_mode="rich", help=_help_of(about_cache))

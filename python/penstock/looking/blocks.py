@@ -38,12 +38,15 @@ class Blocks:
     Attributes:
         rows: how many there are.
         digest: 32 hex digits of the data, and of which rows of it these are.
+
+    sees_nulls: whether the columns have their nulls, whatever batches have in their place.
     """
 
-    def __init__(self, verb: str, root: Node, names: Collection[str]) -> None:
+    def __init__(self, verb: str, root: Node, names: Collection[str], *, sees_nulls: bool = False) -> None:
         while isinstance(root, Shuffle):
             root = root.input
         self._looking, self._root, self._names = Looking(verb, root, None), root, {*names}
+        self._sees_nulls = sees_nulls
         check_names(verb, names, root)
         self.rows = resolve(root).natural.rows
         chosen = [describe(node) for node in flow(root) if not isinstance(node, Read)]
@@ -57,7 +60,7 @@ class Blocks:
         if times is not None and bool((times == 1).all()):
             times = None
         done = 0
-        for part in parts_of(self._root, self._names, ids, sees_nulls=False):
+        for part in parts_of(self._root, self._names, ids, sees_nulls=self._sees_nulls):
             mine = ids[done : done + part.rows]
             columns = part.columns
             if times is not None:  # rows that come several times count as often
