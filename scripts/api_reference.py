@@ -60,6 +60,11 @@ PAGES = {
         about="Recipes, and the ops that they are made of; [Tables](../tables.md) shows them at work.",
         names="table.*",
     ),
+    "profile": Page(
+        title="Profiles",
+        about="What is in a dataset, and how far another one has drifted from it; [Tables](../tables.md#look-at-a-table-first) shows them at work.",
+        names="profile Profile profiling.Drift",
+    ),
     "functions": Page(
         title="Random numbers in functions",
         about="What a parameter named `rng` receives in `map`, `filter` and `flat_map`.",

@@ -15,8 +15,8 @@ import pytest
 import penstock as ps
 
 NAMES = {
-    "Column", "DataError", "Dataset", "Limits", "Loader", "PenstockError", "PlanError", "ProcessError", "RowGenerator", "SourceError",
-    "StateError", "StorageError", "__version__", "col", "concat", "from_arrays", "from_dataset", "from_iterable", "from_ray", "from_tf_data", "from_torch", "image", "lit", "merge_states", "mix", "read", "read_sql", "read_stream", "register_format", "table", "text", "when", "zip",
+    "Column", "DataError", "Dataset", "Limits", "Loader", "PenstockError", "PlanError", "ProcessError", "Profile", "RowGenerator", "SourceError",
+    "StateError", "StorageError", "__version__", "col", "concat", "from_arrays", "from_dataset", "from_iterable", "from_ray", "from_tf_data", "from_torch", "image", "lit", "merge_states", "mix", "profile", "read", "read_sql", "read_stream", "register_format", "table", "text", "when", "zip",
 }  # fmt: skip
 
 

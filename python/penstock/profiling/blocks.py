@@ -19,8 +19,8 @@ from penstock.plan.tree import leaves
 from penstock.resolve.resolved import resolve
 from penstock.source.protocol import Access
 
-#: Rows of a batch that is made to be looked at.
-_ROWS = 1 << 13
+#: Rows of a batch that is made to be looked at, those where nobody knows how long they are, and bytes of it.
+_ROWS, _ROWS_OF_ANY_LENGTH, _BYTES = 1 << 13, 1 << 8, 16 << 20
 
 
 def blocks_of(data: Any, names: Sequence[str]) -> StoredBlocks | BatchedBlocks:
@@ -73,6 +73,9 @@ class BatchedBlocks:
     def __init__(self, data: Any, names: Sequence[str]) -> None:
         self._data = data.select([*names])
         self.rows = resolve(self._data.root).rows
+        fields = self._data.spec.values()
+        most = _ROWS if all(field.is_fixed for field in fields) else _ROWS_OF_ANY_LENGTH
+        self._batch = max(1, min(most, _BYTES // max(1, sum(field.row_bytes for field in fields))))
         self.digest = digest(f"profile\0{resolve(self._data.root).digest}")
 
     def __call__(self, names: Sequence[str]) -> Iterator[BatchBlock]:
@@ -80,7 +83,7 @@ class BatchedBlocks:
         from penstock.loader import Loader
 
         done = 0
-        with Loader(self._data.batch(_ROWS), rank=0, world_size=1) as loader:
+        with Loader(self._data.batch(self._batch), rank=0, world_size=1) as loader:
             for batch in loader:
                 rows = len(next(iter(batch.values())))
                 yield BatchBlock({name: batch[name] for name in names}, np.arange(done, done + rows))

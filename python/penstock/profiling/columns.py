@@ -17,7 +17,7 @@ from penstock.core.columns.spec import Field, Spans, is_bytes, is_text
 from penstock.profiling.counting import ValueCounts
 from penstock.profiling.hashes import Hashes, Smallest, hashes_of
 from penstock.profiling.images import Images, are_images
-from penstock.profiling.numbers import FRACTIONS, IQR_TIMES, Counted, Numbers, bars_of, quantile
+from penstock.profiling.numbers import FRACTIONS, IQR_TIMES, Counted, NumberFigures, bars_of, quantile
 
 #: Different values that are told apart exactly; beyond that, their number is known to 1 in 256.
 DISTINCT = 1 << 16
@@ -27,7 +27,7 @@ MOST_FREQUENT, KEPT = 10, 1000
 _LONGEST = 200
 
 
-class RowBlock(Protocol):
+class SomeRows(Protocol):
     """Some rows of a dataset: columns by name, the rows' ids, and where a row lies."""
 
     @property
@@ -48,8 +48,8 @@ class ColumnFigures:
         self.kind = _kind_of(field)
         self.rows = self.missing = self.empty = 0
         self.distinct, self.values = Smallest(DISTINCT), ValueCounts()
-        self.numbers = Numbers() if self.kind in ("integer", "float", "bool", "vector") else None
-        self.lengths = Lengths() if self.kind in ("text", "bytes", "list") else None
+        self.numbers = NumberFigures() if self.kind in ("integer", "float", "bool", "vector") else None
+        self.lengths = LengthFigures() if self.kind in ("text", "bytes", "list") else None
         self.bounds: tuple[int, int] | None = None
         self._images: Images | None = None
         self._decodes = decodes
@@ -60,7 +60,7 @@ class ColumnFigures:
         """Whether single values are counted."""
         return self.kind in ("integer", "float", "bool", "text")
 
-    def add(self, block: RowBlock) -> Hashes | None:
+    def add(self, block: SomeRows) -> Hashes | None:
         """Takes the column of a block, and gives a hash of each row."""
         column = plain(block.columns[self.name])
         hashes = hashes_of(column)
@@ -87,7 +87,7 @@ class ColumnFigures:
         if low is not None:
             self.bounds = (low, high) if self.bounds is None else (min(self.bounds[0], low), max(self.bounds[1], high))
 
-    def _measure(self, column: pa.Array, block: RowBlock) -> None:
+    def _measure(self, column: pa.Array, block: SomeRows) -> None:
         assert self.lengths is not None
         lengths = lengths_of(column)
         self.lengths.add(lengths)
@@ -162,7 +162,7 @@ class ColumnFigures:
             "others_at_most": bound,
         }
 
-    def _number_facts(self, numbers: Numbers) -> dict[str, Any]:
+    def _number_facts(self, numbers: NumberFigures) -> dict[str, Any]:
         if numbers.count and self.counted is None:
             numbers.end()
         found = number_facts(numbers, self.counted or numbers, is_whole=self.kind in ("integer", "bool"))
@@ -171,7 +171,7 @@ class ColumnFigures:
         return found
 
 
-class Lengths:
+class LengthFigures:
     """Lengths of texts, bytes or lists: few of them are different."""
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class Lengths:
 
     def facts(self) -> dict[str, Any]:
         """As of numbers."""
-        numbers = Numbers()
+        numbers = NumberFigures()
         values = np.array(sorted(self._counts), np.float64)
         counts = np.array([self._counts[length] for length in sorted(self._counts)], np.int64)
         if not len(values):
@@ -201,7 +201,7 @@ class Lengths:
         return number_facts(numbers, counted, is_whole=True)
 
 
-def number_facts(numbers: Numbers, known: Any, *, is_whole: bool) -> dict[str, Any]:
+def number_facts(numbers: NumberFigures, known: Any, *, is_whole: bool) -> dict[str, Any]:
     """Of numbers that were gathered. known: what has their quantiles and their distribution."""
     moments, count = numbers.moments, numbers.count
     found: dict[str, Any] = {
@@ -306,7 +306,7 @@ def _there(column: Any) -> npt.NDArray[np.bool_]:
     if values.dtype.kind != "f":
         return np.ones(len(values), np.bool_)
     missing = np.isnan(values)
-    return ~(missing.reshape(len(values), -1).all(axis=1) if values.ndim > 1 else missing)
+    return np.asarray(~(missing.reshape(len(values), -1).all(axis=1) if values.ndim > 1 else missing))
 
 
 def _is_nan(column: pa.Array) -> npt.NDArray[np.bool_]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.columns.spec import Spec
 from penstock.core.cpus import usable_cpus
-from penstock.profiling.columns import ColumnFigures, RowBlock, finite_of, plain
+from penstock.profiling.columns import ColumnFigures, SomeRows, finite_of, plain
 from penstock.profiling.correlations import MOST_COLUMNS, Correlations
 from penstock.profiling.hashes import Hashes, Smallest, mixed
 
@@ -21,7 +21,7 @@ DISTINCT_ROWS = 1 << 22
 class BlocksOf(Protocol):
     """The blocks of some columns of a dataset."""
 
-    def __call__(self, names: Sequence[str]) -> Iterable[RowBlock]: ...  # noqa: D102
+    def __call__(self, names: Sequence[str]) -> Iterable[SomeRows]: ...  # noqa: D102
 
 
 class Gathered:

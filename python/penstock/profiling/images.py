@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.cpus import usable_cpus
 from penstock.core.images.by_library import HEAD_BYTES
 from penstock.core.images.encoded import image_size, rgb_of
 from penstock.core.images.heads import is_image
@@ -38,23 +40,29 @@ class Images:
 
     def add(self, column: pa.Array, rows: Sequence[int], place: Callable[[int], tuple[str, int]]) -> None:
         """Takes the files of some rows; rows: their ids. place: where a row of the block lies."""
-        for number, value in enumerate(column):
-            if not value.is_valid:
-                continue
-            data = value.as_py()
-            try:
-                size = image_size(data)
-                if self._decodes:
-                    rgb_of(data, WantedPixels(window="full"))
-            except ValueError as error:
-                self._broken_count += 1
-                self._broken.append((int(rows[number]), place(number)[0], printable(str(error))))
-                continue
-            if not self._is_full:
-                self._sizes[size] += 1
+        with ThreadPoolExecutor(usable_cpus() if self._decodes else 1) as pool:
+            for number, size in enumerate(pool.map(self._size_of, column)):
+                if isinstance(size, str):
+                    self._broken_count += 1
+                    self._broken.append((int(rows[number]), place(number)[0], printable(size)))
+                elif size is not None and not self._is_full:
+                    self._sizes[size] += 1
         self._broken = sorted(self._broken)[:_NAMED]
         if len(self._sizes) > _MOST_SIZES:
             self._is_full = True
+
+    def _size_of(self, value: pa.Scalar) -> tuple[int, int] | str | None:
+        """Height and width, or what is wrong; None where there is no image."""
+        if not value.is_valid:
+            return None
+        data = value.as_py()
+        try:
+            size = image_size(data)
+            if self._decodes:
+                rgb_of(data, WantedPixels(window="full"))
+        except ValueError as error:
+            return str(error)
+        return size
 
     @property
     def facts(self) -> dict[str, Any]:

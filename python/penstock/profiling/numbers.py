@@ -26,7 +26,7 @@ _HELD = 1 << 20
 _DIGIT = 16
 
 
-class Numbers:
+class NumberFigures:
     """Of a column of numbers that are not infinite. `add` in the first pass; then `plan`, and `add_again` in the second, unless all values are known with their counts."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Numbers:
         return [(a - most, b - least), (c + least, d + most)]
 
     def _points_of(self, lows: Floats, highs: Floats, ends: npt.NDArray[Any]) -> Floats:
-        wanted = np.linspace(0, self.count, _POINTS + 1)
+        wanted = _spread_ranks(self.count)
         equal = np.interp(wanted, np.concatenate([[0], ends]), np.concatenate([lows[:1], highs]))
         bars = bars_of(self.moments.least, self.moments.greatest)
         points = np.concatenate([bars, equal, np.array(self._fences).reshape(-1)])
@@ -180,10 +180,21 @@ def quantile(numbers: Any, count: int, fraction: float) -> float:
     first, last = numbers.at(low), numbers.at(min(low + 1, count - 1))
     part, step = place - low, last - first
     if fraction == 0.5:
-        return float(first if count % 2 else first / 2 + last / 2)
+        return float(first if count % 2 else _middle(first, last))
     if math.isinf(step):
         return float(first * (1 - part) + last * part)
     return float(last - step * (1 - part) if part >= 0.5 else first + step * part)
+
+
+def _spread_ranks(last: int) -> Floats:
+    """Ranks with equally many between two, and nearer together at both ends, where shares are small."""
+    tail = last / 2.0 ** np.arange(1, 20)
+    return np.unique(np.concatenate([np.linspace(0, last, _POINTS + 1), tail, last - tail]))
+
+
+def _middle(first: float, last: float) -> float:
+    middle = (first + last) / 2
+    return middle if math.isfinite(middle) else first / 2 + last / 2
 
 
 @np.errstate(all="ignore")
@@ -225,7 +236,7 @@ class Counted:
         """Points, and how many numbers there are up to each: all of them, or some with equally many between two."""
         if len(self._values) <= 2 * _POINTS:
             return self._values, self._ends
-        wanted = np.ceil(np.linspace(0, self.count - 1, _POINTS + 1)).astype(np.int64)
+        wanted = np.ceil(_spread_ranks(self.count - 1)).astype(np.int64)
         chosen = np.unique(np.concatenate([[0], np.searchsorted(self._ends, wanted, side="right")]))
         return self._values[chosen], self._ends[chosen]
 

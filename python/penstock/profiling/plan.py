@@ -25,11 +25,11 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 #: Beyond this, sums of squares leave float64.
 _LARGEST = 1e150
 #: Names that `Recipe` has for itself.
-_TAKEN = ("self", "target", "leave")
+_TAKEN = ("target", "leave")
 
 
 @dataclass(frozen=True)
-class Step:
+class Treatment:
     """What is done with a column: ops as code; none, where it is left alone. why: the reasons."""
 
     name: str
@@ -50,12 +50,12 @@ def recipe_of(facts: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "recipe = T.Recipe(", *_arguments(steps, target), ")", ""])
 
 
-def _why_not(steps: Sequence[Step]) -> Iterator[str]:
+def _why_not(steps: Sequence[Treatment]) -> Iterator[str]:
     for step in steps:
         yield f"# {printable(repr(step.name))}: {_reasons(step)}"
 
 
-def _arguments(steps: Sequence[Step], target: str | None) -> Iterator[str]:
+def _arguments(steps: Sequence[Treatment], target: str | None) -> Iterator[str]:
     for step in steps:
         if step.ops and step.name in _TAKEN:
             yield f"    T.On({step.name!r}, {', '.join(step.ops)}),  # {_reasons(step)}"
@@ -77,17 +77,19 @@ def _arguments(steps: Sequence[Step], target: str | None) -> Iterator[str]:
     yield "    },"
 
 
-def _reasons(step: Step) -> str:
+def _reasons(step: Treatment) -> str:
     return printable("; ".join(step.why))
 
 
-def _step(name: str, column: Mapping[str, Any], columns: Mapping[str, Any]) -> Step:
+def _step(name: str, column: Mapping[str, Any], columns: Mapping[str, Any]) -> Treatment:
     if reason := _left_out(column):
-        return Step(name, (), (reason,))
+        return Treatment(name, (), (reason,))
+    if name == "self":
+        return Treatment(name, (), ("no verb can name a column like this: rename it",))
     if column["kind"] == "bool":
         if not column["missing"]:
-            return Step(name, (), ("true or false, as it is",))
-        return Step(name, ('T.FillMissing("mode")',), (_missing(column),))
+            return Treatment(name, (), ("true or false, as it is",))
+        return Treatment(name, ('T.FillMissing("mode")',), (_missing(column),))
     if column["kind"] == "text":
         return _of_text(name, column, columns)
     return _of_numbers(name, column, columns)
@@ -112,28 +114,28 @@ def _left_out(column: Mapping[str, Any]) -> str:
     return ""
 
 
-def _of_text(name: str, column: Mapping[str, Any], columns: Mapping[str, Any]) -> Step:
+def _of_text(name: str, column: Mapping[str, Any], columns: Mapping[str, Any]) -> Treatment:
     values = column["values"]
     named: list[str] = [value for value, _ in values["most_frequent"]]
     if values["all"] and all(_NUMBER.fullmatch(value) for value in named):
         fill = _filled(name, column, columns)
         ops = ('T.Cast("float64")', *fill, "T.Standardize()")
-        return Step(name, ops, ("numbers, written as text", *([_missing(column)] if fill else [])))
+        return Treatment(name, ops, ("numbers, written as text", *([_missing(column)] if fill else [])))
     if named and all(_DATE.fullmatch(value) for value in named):
-        return Step(name, (), ("dates, written as text: read them as dates, then T.DateParts",))
+        return Treatment(name, (), ("dates, written as text: read them as dates, then T.DateParts",))
     if is_identifier(column):
-        return Step(name, (), ("different in nearly every row: an identifier, or free text",))
+        return Treatment(name, (), ("different in nearly every row: an identifier, or free text",))
     if column["lengths"]["mean"] > _FREE_TEXT:
-        return Step(name, (), (f"free text of {column['lengths']['mean']:.0f} characters on average",))
+        return Treatment(name, (), (f"free text of {column['lengths']['mean']:.0f} characters on average",))
     distinct, why = column["distinct"]["count"], [f"{_categories(column)}"]
     if column["missing"]:
         why.append(f"{_missing(column)}: a category of its own")
     if distinct <= _ONE_HOT:
-        return Step(name, ("T.OneHot()",), tuple(why))
+        return Treatment(name, ("T.OneHot()",), tuple(why))
     if column["distinct"]["exact"]:
         once = "T.Vocabulary(min_count=2)" if values["most_frequent"][0][1] > 1 else "T.Vocabulary()"
-        return Step(name, (once,), tuple(why))
-    return Step(name, (f"T.Hash({_BUCKETS})",), (*why, "too many for a vocabulary"))
+        return Treatment(name, (once,), tuple(why))
+    return Treatment(name, (f"T.Hash({_BUCKETS})",), (*why, "too many for a vocabulary"))
 
 
 def _categories(column: Mapping[str, Any]) -> str:
@@ -141,18 +143,18 @@ def _categories(column: Mapping[str, Any]) -> str:
     return f"{about}{column['distinct']['count']:,} categories"
 
 
-def _of_numbers(name: str, column: Mapping[str, Any], columns: Mapping[str, Any]) -> Step:
+def _of_numbers(name: str, column: Mapping[str, Any], columns: Mapping[str, Any]) -> Treatment:
     numbers = column["numbers"]
     if unit := _unit(name, column):
-        return Step(
+        return Treatment(
             name,
             (f'T.DateParts(["year", "month", "day", "weekday"], unit="{unit}")',),
             (f"dates, as whole numbers of {unit} since 1970",),
         )
     if is_identifier(column) and not column["missing"]:
-        return Step(name, (), ("whole numbers, different in nearly every row: an identifier",))
+        return Treatment(name, (), ("whole numbers, different in nearly every row: an identifier",))
     if column["kind"] == "integer" and column["distinct"]["exact"] and 2 < column["distinct"]["count"] <= _FEW_NUMBERS:
-        return Step(name, ("T.OneHot()",), (f"{column['distinct']['count']} whole numbers, taken for categories",))
+        return Treatment(name, ("T.OneHot()",), (f"{column['distinct']['count']} whole numbers, taken for categories",))
     ops, why = list[str](), list[str]()
     if numbers["infinite"]:
         ops.append(f"T.Clip(low={numbers['least']!r}, high={numbers['greatest']!r})")
@@ -166,7 +168,7 @@ def _of_numbers(name: str, column: Mapping[str, Any], columns: Mapping[str, Any]
     else:
         ops.append("T.Standardize()")
         why.append(f"mean {figure(numbers['mean'])}, deviation {figure(numbers['deviation'])}")
-    return Step(name, tuple(ops), tuple(why))
+    return Treatment(name, tuple(ops), tuple(why))
 
 
 def _shaped(numbers: Mapping[str, Any], why: list[str]) -> Iterator[str]:

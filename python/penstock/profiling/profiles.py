@@ -66,6 +66,8 @@ def profile(
             raise PlanError(
                 f"profile: no column {quoted(name)}; there are {', '.join(data.spec)}{did_you_mean(name, data.spec)}"
             )
+    if not names:
+        raise PlanError(f"profile: columns=[]; name some of {', '.join(data.spec)}, or leave columns out")
     if label is not None and label not in names:
         names.append(label)
     blocks = blocks_of(data, names)
@@ -83,7 +85,7 @@ def profile(
         label=label,
         decodes=images == "decode",
         digest=blocks.digest,
-        classes=data.classes,
+        classes=data.classes if label == "label" else (),
         progress=note,
     )
     if progress is not None and blocks.rows:
@@ -114,7 +116,11 @@ class _Shown:
         raise NotImplementedError
 
     def show(self) -> None:
-        """Prints it as tables."""
+        """Prints it as tables.
+
+        Example:
+            ps.profile(data).show()
+        """
         print(self._text(None), end="")
 
     def __repr__(self) -> str:
@@ -128,6 +134,12 @@ class _Shown:
 
         Args:
             path: of the file, which is replaced as a whole.
+
+        Raises:
+            PlanError: where it cannot be written.
+
+        Example:
+            ps.profile(data).html("profile.html")
         """
         from penstock.observe.page import page_of
 
@@ -139,12 +151,20 @@ class _Shown:
 
         Returns:
             The text.
+
+        Example:
+            import json
+
+            json.loads(ps.profile(data).to_json())["rows"] == 10
         """
         return json.dumps(self.facts, ensure_ascii=True, allow_nan=False, indent=1)
 
 
 class Profile(_Shown):
     """What is in a dataset: see `profile`.
+
+    Args:
+        facts: everything, as plain values: what `profile` found.
 
     Attributes:
         facts: everything, as plain values.
@@ -176,6 +196,12 @@ class Profile(_Shown):
 
         Args:
             path: of a file, which is replaced as a whole.
+
+        Raises:
+            PlanError: where it cannot be written.
+
+        Example:
+            ps.profile(data).save("profile.json")
         """
         said = {"kind": _KIND, "facts": self.facts}
         write_whole(Path(path_of("save", path)), json.dumps(said, allow_nan=False, indent=1).encode())
@@ -193,6 +219,10 @@ class Profile(_Shown):
         Raises:
             SourceError: for a file that is not there.
             DataError: for a file that holds no profile.
+
+        Example:
+            ps.profile(data).save("before.json")
+            ps.Profile.load("before.json").rows == 10
         """
         place = Path(path_of("load", path))
         try:
@@ -232,8 +262,9 @@ class Profile(_Shown):
             PlanError: for what is neither.
 
         Example:
-            drift = ps.profile(data).compare(data.take(8))
+            drift = ps.profile(data).compare(data)
             drift["x"]["says"] == "stable"
+            drift.is_stable == True
         """
         theirs = other if isinstance(other, Profile) else profile(other)
         return Drift(drift_of(self.facts, theirs.facts))
@@ -268,22 +299,25 @@ class Profile(_Shown):
 class Drift(_Shown):
     """How far a dataset has drifted from another one: see `Profile.compare`.
 
+    Args:
+        facts: everything, as plain values: what `Profile.compare` found.
+
     Attributes:
         facts: everything, as plain values.
         columns: the facts of each column, by name; `drift["age"]` is one of them.
         is_stable: whether no column drifted, came or went.
+
+    Example:
+        before, after = ps.from_arrays({"city": ["a", "b"]}), ps.from_arrays({"city": ["a", "c"]})
+        drift = ps.profile(before).compare(after)
+        drift["city"]["new"]["first"] == ["c"]
+        drift.is_stable == False
     """
 
-    @property
-    def columns(self) -> Mapping[str, Any]:
-        """The facts of each column, by name."""
-        found: Mapping[str, Any] = self.facts["columns"]
-        return found
-
-    @property
-    def is_stable(self) -> bool:
-        """Whether no column drifted, came or went."""
-        return all(column["level"] == "stable" for column in self.columns.values())
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        super().__init__(facts)
+        self.columns: Mapping[str, Any] = facts["columns"]
+        self.is_stable = all(column["level"] == "stable" for column in self.columns.values())
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.columns:
