@@ -121,7 +121,7 @@ TEXTS = st.none() | st.text(max_size=3) | st.sampled_from(["1", "2.5", "2024-01-
 WHOLE = st.none() | st.integers(-(2**63), 2**63 - 1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(NUMBERS, WHOLE, TEXTS, st.none() | st.booleans()), min_size=1, max_size=30))
 def test_plans_of_odd_tables_run(rows: list[tuple[Any, ...]]) -> None:
     columns = zip(*rows, strict=True)

@@ -275,7 +275,7 @@ WHOLE = st.none() | st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(
         st.tuples(NUMBERS, WHOLE, TEXTS, st.none() | st.lists(st.integers(0, 5), max_size=3)), min_size=1, max_size=40

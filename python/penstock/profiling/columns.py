@@ -23,6 +23,8 @@ from penstock.profiling.numbers import FRACTIONS, IQR_TIMES, Counted, NumberFigu
 DISTINCT = 1 << 16
 #: Values that a profile names, and those with counts that it keeps to be compared.
 MOST_FREQUENT, KEPT = 10, 1000
+#: Half the range of numbers that are so near each other that nothing is divided by it.
+_LEAST_RANGE = 1e-290
 #: Characters of a text that is named.
 _LONGEST = 200
 
@@ -120,9 +122,7 @@ class ColumnFigures:
         if self.numbers is None or self.kind == "vector":
             return False
         moments = self.numbers.moments
-        return (
-            moments.count > 1 and moments.least < moments.greatest and math.isfinite(moments.greatest - moments.least)
-        )
+        return moments.count > 1 and _LEAST_RANGE < moments.greatest / 2 - moments.least / 2 < math.inf
 
     def add_again(self, column: Any) -> None:
         """Takes the column of a block in the second pass."""
