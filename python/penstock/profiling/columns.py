@@ -71,10 +71,10 @@ class ColumnFigures:
         self.missing += len(there) - int(np.count_nonzero(there))
         if hashes is not None:
             own = hashes if there.all() else hashes[there]
-            if self.kind not in ("vector", "list"):
-                self.distinct.add(own)
             if self.has_values:
-                self.values.add(_comparable(column), own)
+                self._count(_comparable(column), own)
+            elif self.kind == "bytes":
+                self.distinct.add(own)
         if self.numbers is not None:
             self.numbers.add(floats_of(column))
         if self.kind == "integer":
@@ -82,6 +82,20 @@ class ColumnFigures:
         if self.lengths is not None:
             self._measure(column, block)
         return hashes
+
+    def _count(self, values: pa.Array, hashes: Hashes) -> None:
+        """Different values are those that are counted; once they are too many for that, they are told by their hashes."""
+        was_full = self.values.is_full
+        self.values.add(values, hashes)
+        if was_full:
+            self.distinct.add(hashes)
+        else:
+            self._take_given_up()
+
+    def _take_given_up(self) -> None:
+        for values in self.values.take_given_up():
+            if (hashes := hashes_of(values)) is not None:
+                self.distinct.add(hashes)
 
     def _widen(self, column: Any) -> None:
         found = pc.min_max(column if isinstance(column, pa.Array) else pa.array(column))
@@ -104,6 +118,7 @@ class ColumnFigures:
     def end_pass(self) -> None:
         """After the first pass: what is known now, and what the second one is for."""
         self.values.end_pass()
+        self._take_given_up()
         exact = self.values.exact if self.numbers is not None and self.kind != "vector" else None
         if exact is not None and self.numbers is not None and self.numbers.count:
             values, counts = exact
@@ -140,8 +155,7 @@ class ColumnFigures:
             "missing": self.missing,
         }
         if self.kind not in ("vector", "list"):
-            count = min(self.distinct.distinct, self.rows - self.missing)
-            found["distinct"] = {"count": count, "exact": self.distinct.is_exact}
+            found["distinct"] = self._distinct_facts()
         if self.numbers is not None:
             found["numbers"] = self._number_facts(self.numbers)
         if self.lengths is not None:
@@ -151,6 +165,12 @@ class ColumnFigures:
         if self._images is not None:
             found["images"] = self._images.facts
         return found
+
+    def _distinct_facts(self) -> dict[str, Any]:
+        if self.has_values and (exact := self.values.exact) is not None:
+            return {"count": len(exact[1]), "exact": True}
+        count = min(self.distinct.distinct, self.rows - self.missing)
+        return {"count": count, "exact": self.distinct.is_exact}
 
     def _value_facts(self) -> dict[str, Any]:
         """The most frequent values, and of those that are no numbers more of them, to be compared."""

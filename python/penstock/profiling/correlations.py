@@ -12,6 +12,8 @@ Floats = npt.NDArray[np.float64]
 
 #: A number is so many steps of its column's range, told by two digits: what is summed over these rows stays below 2**53.
 _DIGIT_BITS, _ROWS = 19, 1 << 13
+#: Rows and columns of one product: so small that libraries of linear algebra start no threads, which wait for each other where the machine is busy.
+_PIECE, _TILE = 1 << 8, 1 << 5
 #: Sums of such rows that are held in 64 bits.
 _MOST_HELD = 256
 #: More columns are not compared, the first are.
@@ -38,22 +40,29 @@ class Correlations:
         """Takes some rows, NaN where a number is missing or infinite."""
         rows = len(next(iter(columns.values())))
         for begin in range(0, rows, _ROWS):
-            digits = np.zeros((3, self._columns, min(_ROWS, rows - begin)))
+            some = min(_ROWS, rows - begin)
+            digits = np.zeros((3, self._columns, -(-some // _PIECE) * _PIECE))
             for place, name in enumerate(self.names):
-                self._split(name, columns[name][begin : begin + _ROWS], digits[:, place])
-            self._add_digits(digits)
+                self._split(name, columns[name][begin : begin + _ROWS], digits[:, place, :some])
+            self._add_digits(digits, some)
 
-    def _add_digits(self, digits: Floats) -> None:
+    def _add_digits(self, digits: Floats, rows: int) -> None:
         high, low, there = digits
-        flat = digits.reshape(3 * self._columns, -1)
-        sums = flat @ flat.T
-        if there.all():
-            whole = sums.reshape(3, self._columns, 3, self._columns)
-            parts = [np.diagonal(whole[one, :, other]) for one, other in ((0, 0), (0, 1), (1, 1))]
-            squares = np.repeat(np.concatenate(parts)[:, None], self._columns, axis=1)
-        else:
-            squares = np.concatenate([high * high, high * low, low * low]) @ there.T
-        self._fresh_sums += sums.astype(np.int64)
+        gaps = np.flatnonzero(~there[:, :rows].all(axis=1))
+        # Of columns without gaps one row of ones stands for all.
+        ones = np.zeros((1, digits.shape[2]))
+        ones[:, :rows] = 1
+        flat = np.concatenate([digits[:2].reshape(2 * self._columns, -1), ones, there[gaps]])
+        sums = _products(flat, flat)
+        spread = np.full(self._columns, 2 * self._columns)
+        spread[gaps] = np.arange(len(gaps)) + 2 * self._columns + 1
+        places = np.concatenate([np.arange(2 * self._columns), spread])
+        self._fresh_sums += sums[np.ix_(places, places)].astype(np.int64)
+        whole = sums[: 2 * self._columns, : 2 * self._columns].reshape(2, self._columns, 2, self._columns)
+        powers = [np.diagonal(whole[one, :, other]) for one, other in ((0, 0), (0, 1), (1, 1))]
+        squares = np.repeat(np.concatenate(powers)[:, None], self._columns, axis=1)
+        if len(gaps):
+            squares[:, gaps] = _products(np.concatenate([high * high, high * low, low * low]), there[gaps])
         self._fresh_squares += squares.astype(np.int64)
         self._held += 1
         if self._held == _MOST_HELD:
@@ -111,6 +120,22 @@ class Correlations:
             for other in range(one):
                 found[one][other] = found[other][one] = self._of(one, other)
         return found
+
+
+def _products(left: Floats, right: Floats) -> Floats:
+    """Of each row of one with each row of the other, summed: whole numbers, exact."""
+    found = np.empty((len(left), len(right)))
+    for first in range(0, len(left), _TILE):
+        for other in range(0, len(right), _TILE):
+            if right is left and other < first:
+                found[first : first + _TILE, other : other + _TILE] = found[
+                    other : other + _TILE, first : first + _TILE
+                ].T
+                continue
+            one = left[first : first + _TILE].reshape(-1, left.shape[1] // _PIECE, _PIECE).transpose(1, 0, 2)
+            two = right[other : other + _TILE].reshape(-1, right.shape[1] // _PIECE, _PIECE).transpose(1, 2, 0)
+            found[first : first + _TILE, other : other + _TILE] = np.matmul(one, two).sum(axis=0)
+    return found
 
 
 def _plus(sums: Sequence[Sequence[int]], more: npt.NDArray[np.int64]) -> list[list[int]]:

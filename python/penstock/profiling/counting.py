@@ -27,6 +27,8 @@ class Sums:
         self.values: pa.Array | None = None
         self.counts = np.zeros(0, np.int64)
         self.is_full = False
+        #: What was held when there were too many.
+        self.given_up = list[pa.Array]()
         self._parts = list[tuple[pa.Array, npt.NDArray[np.int64]]]()
 
     def add(self, values: pa.Array) -> None:
@@ -34,14 +36,18 @@ class Sums:
         if self.is_full or not len(values):
             return
         found = pc.value_counts(values)
-        self._check(found.field(0))
         self._parts.append((found.field(0), found.field(1).to_numpy()))
-        if sum(len(part) for part, _ in self._parts) > max(self._most, 2 * len(self.counts)):
+        if self._is_too_much(found.field(0)):
+            self._give_up()
+        elif sum(len(part) for part, _ in self._parts) > max(self._most, 2 * len(self.counts)):
             self.settle()
 
-    def _check(self, values: pa.Array) -> None:
-        if len(values) > self._most or _bytes_of(values) > self._most_bytes:
-            self.is_full, self.values, self._parts = True, None, []
+    def _is_too_much(self, values: pa.Array) -> bool:
+        return len(values) > self._most or _bytes_of(values) > self._most_bytes
+
+    def _give_up(self) -> None:
+        self.given_up = [*([] if self.values is None else [self.values]), *(part for part, _ in self._parts)]
+        self.is_full, self.values, self._parts = True, None, []
 
     def settle(self) -> None:
         """Adds up; then `values` ascend."""
@@ -56,7 +62,8 @@ class Sums:
         self._parts = []
         self.values = _one(table.column("value"))
         self.counts = np.asarray(table.column("count_sum").to_numpy())
-        self._check(self.values)
+        if self._is_too_much(self.values):
+            self._give_up()
 
 
 def _bytes_of(values: pa.Array) -> int:
@@ -83,6 +90,16 @@ class ValueCounts:
         self._all.add(values)
         if hashes is not None:
             self._buckets += np.bincount(hashes & np.uint64(_BUCKETS - 1), minlength=_BUCKETS)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are too many values to count each."""
+        return self._all.is_full
+
+    def take_given_up(self) -> list[pa.Array]:
+        """The values that were held when they became too many; once."""
+        found, self._all.given_up = self._all.given_up, []
+        return found
 
     def end_pass(self) -> None:
         """What there is to look into in the second one."""
