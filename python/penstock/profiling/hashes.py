@@ -14,17 +14,16 @@ from penstock.core.columns.spec import is_bytes, is_list, is_text
 
 Hashes = npt.NDArray[np.uint64]
 
-#: Native code hashes to so many bits.
+#: Hashes have so many bits.
 BITS = 62
 _MISSING = 0x1B873593
-_FACTOR = np.uint64(0xD1342543DE82EF95)
+_FACTOR, _START = np.uint64(0xD1342543DE82EF95), np.uint64(0x9E3779B97F4A7C15)
 
 
-def _program(kind: str) -> Any:
-    keys: dict[str, Any] = {"texts": []} if kind == "string" else {"numbers": np.zeros(0, np.int64)}
-    step = {"step": "lookup", **keys, "unknown": (0, 1 << BITS), "missing": _MISSING}
+def _text_program() -> Any:
+    step = {"step": "lookup", "texts": [], "unknown": (0, 1 << BITS), "missing": _MISSING}
     chain = {"name": "value", "inputs": [0], "pairs": [], "array": 0, "offset": 0, "width": 1, "steps": [step]}
-    return kernels.TableProgram([kind], [chain], [("int64", 1)])
+    return kernels.TableProgram(["string"], [chain], [("int64", 1)])
 
 
 def hashes_of(column: Any) -> Hashes | None:
@@ -70,9 +69,8 @@ def bits_of(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def _of_numbers(bits: npt.NDArray[np.int64]) -> Hashes:
-    out = np.empty(len(bits), np.int64)
-    _NUMBERS.run([(np.ascontiguousarray(bits), None)], [out], 1)
-    return out.view(np.uint64)
+    found = mixed(np.ascontiguousarray(bits).view(np.uint64), _START)
+    return mixed(found, _START) >> np.uint64(64 - BITS)
 
 
 def _of_texts(column: pa.Array) -> Hashes:
@@ -92,7 +90,7 @@ def _of_runs(values: Hashes, ends: npt.NDArray[Any]) -> Hashes:
     return mixed(summed[ends[1:]] - summed[ends[:-1]], np.diff(ends).astype(np.uint64))
 
 
-def mixed(first: Hashes, second: Hashes) -> Hashes:
+def mixed(first: Hashes, second: Hashes | np.uint64) -> Hashes:
     """One hash of two, of which the order matters."""
     found = first * _FACTOR + second
     found ^= found >> np.uint64(32)
@@ -101,7 +99,7 @@ def mixed(first: Hashes, second: Hashes) -> Hashes:
     return found
 
 
-_NUMBERS, _TEXTS = _program("int64"), _program("string")
+_TEXTS = _text_program()
 
 
 class Smallest:
