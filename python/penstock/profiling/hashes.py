@@ -119,7 +119,7 @@ class Smallest:
         some = hashes if len(self.hashes) < self._limit else hashes[hashes <= self._bound]
         self._pending.append(some)
         self._waiting += len(some)
-        if self._waiting > max(1 << 16, len(self.hashes)):
+        if self._waiting > max(1 << 16, len(self.hashes) // 4):
             self._settle()
 
     def _settle(self) -> None:
