@@ -62,7 +62,7 @@ PAGES = {
     ),
     "profile": Page(
         title="Profiles",
-        about="What is in a dataset, and how far another one has drifted from it; [Tables](../tables.md#look-at-a-table-first) shows them at work.",
+        about="What is in a dataset, and how far another one has drifted from it; [Tables](../tables.md) shows them at work.",
         names="profile Profile profiling.Drift",
     ),
     "functions": Page(

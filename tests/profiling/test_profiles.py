@@ -235,6 +235,15 @@ def test_columns_that_verbs_made_are_seen_as_batches_have_them() -> None:
     assert found["x"]["numbers"]["greatest"] == 39_998
 
 
+def test_columns_of_another_name_and_rows_of_unknown_number() -> None:
+    data = ps.from_arrays({"x": np.arange(100.0), "t": ["a", "b"] * 50})
+    found = ps.profile(data.map(lambda batch: {"y": batch["x"].astype(np.float32), "t": batch["t"]}), label="t")
+    assert {name: column["kind"] for name, column in found.columns.items()} == {"y": "float", "t": "text"}
+    assert ps.profile(data.filter(lambda row: row["x"] >= 40)).rows == 60
+    recipe = ps.table.Recipe(ps.table.Standardize(), t=ps.table.OneHot()).fit(data)
+    assert ps.profile(data.transform(recipe))["t"]["type"] == "float32(2)"
+
+
 def test_what_cannot_be_profiled() -> None:
     data = ps.from_arrays({"x": np.arange(70_000.0), "y": [0] * 70_000})
     with pytest.raises(ps.PlanError, match=r"no column 'z'; there are x, y"):
@@ -243,6 +252,8 @@ def test_what_cannot_be_profiled() -> None:
         ps.profile(data, label="x")
     with pytest.raises(ps.PlanError, match=r"is no dataset"):
         ps.profile([1, 2])
+    with pytest.raises(ps.PlanError, match=r"columns=\[\]; name some of x, y"):
+        ps.profile(data, columns=[])
     with pytest.raises(ps.PlanError, match=r"images='no'"):
         ps.profile(data, images="no")
     with pytest.raises(ps.PlanError, match=r"spool=True"):

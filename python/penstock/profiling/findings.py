@@ -65,7 +65,7 @@ def _of_column(column: Mapping[str, Any]) -> Iterator[str]:
     if is_constant(column) and there > 1:
         yield "has the same value in every row that has one"
     elif is_identifier(column):
-        yield "is different in nearly every row: an identifier, or free text"
+        yield f"is different in nearly every row: an identifier{', or free text' if column['kind'] == 'text' else ''}"
     if (numbers := column.get("numbers")) is not None and column["kind"] != "bool":
         yield from _of_numbers(numbers, is_measure=column["distinct"]["count"] > FEW if "distinct" in column else True)
     if column.get("empty") and column["kind"] == "text":
@@ -85,7 +85,7 @@ def _of_numbers(numbers: Mapping[str, Any], *, is_measure: bool) -> Iterator[str
     if outliers / numbers["count"] >= OUTLIERS:
         yield f"has {counted(outliers, 'outlier')} ({outliers / numbers['count']:.1%}), beyond 1.5 times the distance of the quartiles"
     if abs(skew := skew_of(numbers)) >= SKEW:
-        yield f"leans to the {'left' if skew > 0 else 'right'}, with a long tail of {'great' if skew > 0 else 'small'} numbers"
+        yield f"is skewed to the {'right' if skew > 0 else 'left'}, with a long tail of {'great' if skew > 0 else 'small'} numbers"
 
 
 def is_constant(column: Mapping[str, Any]) -> bool:

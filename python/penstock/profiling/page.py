@@ -61,6 +61,8 @@ def _column(name: str, column: Mapping[str, Any]) -> str:
         lines.append(("infinite", share(numbers["infinite"], column["rows"])))
     if numbers.get("count"):
         lines += _number_lines(numbers, column["rows"])
+        if "numbers" in column:
+            lines += [(word, share(numbers[word], column["rows"])) for word in ("zeros", "negative")]
     head = f"<h3>{name_of(name)} <small>{escape(column['type'])}{_lengths_of(column)}</small></h3>"
     pictures = [_histogram(numbers), _values(column)]
     return f"<section>{head}{table(lines)}{''.join(pictures)}{_images(column)}</section>"
@@ -82,8 +84,6 @@ def _number_lines(numbers: Mapping[str, Any], rows: int) -> list[tuple[str, str]
         (f"quartiles{about}", " · ".join(figure(quantiles[one]) for one in ("0.25", "0.5", "0.75"))),
         ("5 % … 95 %", f"{low} … {high}"),
         ("outliers (1.5 IQR)", beyond if outliers["exact"] else f"about {beyond}"),
-        ("zeros", share(numbers["zeros"], rows)),
-        ("negative", share(numbers["negative"], rows)),
     ]
 
 
@@ -96,7 +96,7 @@ def _histogram(numbers: Mapping[str, Any]) -> str:
     found = numbers.get("histogram", {"counts": []})
     if len(found["counts"]) < 2:
         return ""
-    ends = "".join(f"<span>{figure(found['edges'][place])}</span>" for place in (0, -1))
+    ends = "".join(f"<span>{figure(numbers[end])}</span>" for end in ("least", "greatest"))
     return f"<figure>{svg.bars([found['counts']])}<figcaption>{ends}</figcaption></figure>"
 
 

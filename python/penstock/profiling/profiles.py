@@ -60,17 +60,7 @@ def profile(
         found["city"]["values"]["most_frequent"] == [["Rome", 2], ["Oslo", 1]]
     """
     _check(data, images, progress)
-    names = [*data.spec] if columns is None else [columns] if isinstance(columns, str) else [*columns]
-    for name in [*names, *([] if label is None else [label])]:
-        if name not in data.spec:
-            raise PlanError(
-                f"profile: no column {quoted(name)}; there are {', '.join(data.spec)}{did_you_mean(name, data.spec)}"
-            )
-    if not names:
-        raise PlanError(f"profile: columns=[]; name some of {', '.join(data.spec)}, or leave columns out")
-    if label is not None and label not in names:
-        names.append(label)
-    blocks = blocks_of(data, names)
+    blocks = blocks_of(data, columns, label)
     done = 0
 
     def note(rows: int) -> None:
@@ -80,7 +70,7 @@ def profile(
             progress(min(done, 2 * blocks.rows), 2 * blocks.rows)
 
     found = facts_of(
-        {name: data.spec[name] for name in names},
+        blocks.fields,
         blocks,
         label=label,
         decodes=images == "decode",
