@@ -33,7 +33,7 @@ def profile(
     """What is in a dataset, column by column: types, missing and distinct values, quantiles, distributions, outliers, frequent values, copies of rows, correlations.
 
     Reads the rows once, and columns of numbers with more than 65,536 different ones a second time, on all cores. Figures do not depend on the order of the rows, on threads, or on how files cut
-    them: to the bit. Memory is bounded: a few MiB a column, and 16 bytes for each different row up to 4,194,304.
+    them: to the bit. Memory is bounded: at most some 30 MiB a column, and 300 MB for copies of rows.
 
     Exact: counts, missing values, least and greatest, mean, deviation (divided by n); distinct values up to 65,536 in a column (else to about 1 in 256, by the smallest hashes, and
     `"exact": false` says so); quantiles, unless a million numbers lie near them (then to 1 part in a million of each number); copies of rows up to 4,194,304 different ones (else by a part of
