@@ -42,8 +42,7 @@ def profile(
 ) -> None:
     """Show what is in each column: types, missing and distinct values, quantiles, outliers, frequent values, copies of rows, correlations.
 
-    Reads the rows once, and columns of numbers with many different ones twice, on all cores, in bounded memory. The figures do not depend on
-    the order of the rows.
+    Reads the rows once, and columns of numbers twice, on all cores, in bounded memory. The figures do not depend on the order of the rows.
 
     With OTHER it shows how far that one has drifted from DATA, column by column: PSI (below 0.1 stable, below 0.25 moderate drift, then
     strong drift), the Kolmogorov-Smirnov statistic, the Jensen-Shannon distance, new and lost categories.

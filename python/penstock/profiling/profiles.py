@@ -32,7 +32,7 @@ def profile(
 ) -> Profile:
     """What is in a dataset, column by column: types, missing and distinct values, quantiles, distributions, outliers, frequent values, copies of rows, correlations.
 
-    Reads the rows once, and columns of numbers with more than 65,536 different ones a second time, on all cores. Figures do not depend on the order of the rows, on threads, or on how files cut
+    Reads the rows once, and columns of numbers a second time (for correlations, and where they have very many different ones), on all cores. Figures do not depend on the order of the rows, on threads, or on how files cut
     them: to the bit. Memory is bounded: at most some 30 MiB a column, and 300 MB for copies of rows.
 
     Exact: counts, missing values, least and greatest, mean, deviation (divided by n); distinct values up to 65,536 in a column (else to about 1 in 256, by the smallest hashes, and
