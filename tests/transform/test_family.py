@@ -169,7 +169,9 @@ def test_nulls_stay_nulls_and_nothing_pads_them(tmp_path: Path) -> None:
 def test_bytes_of_what_is_no_text() -> None:
     with pytest.raises(ps.PlanError, match=r"Bytes\(\) on column 'label', which is int64; give it text or bytes"):
         ps.from_arrays(DATA).transform(label=ps.text.Bytes())
-    with pytest.raises(ps.PlanError, match=r"not an op; use those of penstock\.image, penstock\.text or penstock\.table"):
+    with pytest.raises(
+        ps.PlanError, match=r"not an op; use those of penstock\.image, penstock\.text or penstock\.table"
+    ):
         passes(ps.from_arrays(DATA).transform(text=[len]).batch(2), 1)
 
 
