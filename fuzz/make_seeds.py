@@ -1,7 +1,7 @@
 """Writes the fuzzers' first inputs to fuzz/seeds/<target>/: python fuzz/make_seeds.py, from the repository's root.
 
 What comes from the golden files is cut or chosen small: a fuzzer tries many short inputs rather than a few long ones. Needs Pillow, NumPy and pyarrow. The
-hand-written seeds of example_walk and tfrecord_frames, and what the fuzzer found (gif-frame-beyond-screen, jpeg-cmyk-without-rows), are left as they are.
+hand-written seeds of example_walk and tfrecord_frames, and what the fuzzer found (gif-frame-beyond-screen, jpeg-cmyk-without-rows, png-palette-cut), are left as they are.
 """
 
 from __future__ import annotations

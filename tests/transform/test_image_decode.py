@@ -220,3 +220,19 @@ def test_a_cut_jpeg_is_an_error_or_what_pillow_makes_of_it(monkeypatch: pytest.M
     decode(image.Decode(allow_truncated=True))
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
     np.testing.assert_array_equal(out[0], np.asarray(Image.open(io.BytesIO(cut)).convert("RGB")))
+
+
+@pytest.mark.parametrize("bytes_left", [1, 2, 3, 767])
+def test_a_palette_whose_last_colour_is_cut_is_damage(bytes_left: int) -> None:
+    """A decoder's panic until it was looked at; a palette that is only short makes what is beyond it black."""
+    made = io.BytesIO()
+    Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).convert("P").save(made, "PNG")
+    whole = made.getvalue()
+    at = whole.index(b"PLTE") - 4
+    end = at + 12 + int.from_bytes(whole[at : at + 4], "big")
+    data = whole[:at] + chunk(b"PLTE", whole[at + 8 : at + 8 + bytes_left]) + whole[end:]
+    if bytes_left % 3:
+        with pytest.raises(ValueError, match=f"a palette of {bytes_left} bytes"):
+            kernels.decode_image(data)
+    else:
+        kernels.decode_image(data)

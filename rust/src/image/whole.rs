@@ -9,6 +9,7 @@ use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
+use super::exif::png_chunks;
 use super::fault::Fault;
 use super::header::{Header, Kind};
 use super::jxl_pixels;
@@ -50,6 +51,7 @@ pub(super) fn other(data: &[u8], header: &Header, limits: &Limits, whole: &mut V
     let damaged = |error: ImageError| damaged_other(header, &error);
     let color = match header.kind {
         Kind::Png => {
+            check_palette(data)?;
             let decoder = PngDecoder::with_limits(source, png_limits(data, header)).map_err(damaged)?;
             read(decoder, data, header, limits, whole)
         }
@@ -103,6 +105,16 @@ fn check_riff(data: &[u8]) -> Result<(), Fault> {
         return Err(Fault::damaged(format!("a WebP file cut short ({} bytes of {stated})", data.len())));
     }
     Ok(())
+}
+
+/// The decoder panics where the last colour of a palette is cut.
+fn check_palette(data: &[u8]) -> Result<(), Fault> {
+    match png_chunks(data).find(|chunk| chunk.0 == *b"PLTE") {
+        Some((_, palette)) if !palette.len().is_multiple_of(3) => {
+            Err(Fault::damaged(format!("a damaged PNG file (a palette of {} bytes)", palette.len())))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn png_limits(data: &[u8], header: &Header) -> Allocations {
