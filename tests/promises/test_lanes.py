@@ -269,7 +269,7 @@ def test_an_epoch_needs_an_end() -> None:
         ps.mix([filtered, numbers(99)]).batch(24)
 
 
-@pytest.mark.parametrize("verb", ["take", "skip", "every", "repeat"])
+@pytest.mark.parametrize("verb", ["skip", "every"])
 def test_what_counts_rows_comes_before(verb: str) -> None:
     with pytest.raises(ps.PlanError, match=f"write {verb}"):
         getattr(numbers(100).filter(odd), verb)(2)
@@ -441,7 +441,7 @@ def test_what_asks_for_any_step_is_refused() -> None:
 def test_what_explains_says_what_runs_in_lanes() -> None:
     plan = PLANS["one after another"]().batch(SIZE, steps=STEPS)
     assert "filter(third) (lane by lane" in plan.explain()
-    with pytest.raises(ps.PlanError, match="what filter reads depends on what the data says"):
+    with pytest.raises(ps.PlanError, match=r"what filter\(third\) reads in an epoch of so many steps depends on what the data says"):
         plan.simulate()
     with ps.Loader(plan) as loader:
         list(loader)
