@@ -441,7 +441,9 @@ def test_what_asks_for_any_step_is_refused() -> None:
 def test_what_explains_says_what_runs_in_lanes() -> None:
     plan = PLANS["one after another"]().batch(SIZE, steps=STEPS)
     assert "filter(third) (lane by lane" in plan.explain()
-    with pytest.raises(ps.PlanError, match=r"what filter\(third\) reads in an epoch of so many steps depends on what the data says"):
+    with pytest.raises(
+        ps.PlanError, match=r"what filter\(third\) reads in an epoch of so many steps depends on what the data says"
+    ):
         plan.simulate()
     with ps.Loader(plan) as loader:
         list(loader)
