@@ -6,6 +6,7 @@ have done what they had to do then. Memory is never returned, so that an address
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
@@ -39,12 +40,14 @@ class FakeMemory:
         self._pending, self._is_done = pending, is_done
         self._free: dict[tuple[Any, int], list[Any]] = defaultdict(list)
         self._given: dict[int, _Given] = {}
+        self._lock = threading.Lock()  # of _given: several threads take memory and say who uses it
         self._freed: deque[_Given] = deque()
         self.reserved: Counter[Any] = Counter()
 
     @property
     def alive(self) -> int:
-        return sum(given.block() is not None for given in [*self._given.values()])
+        with self._lock:
+            return sum(given.block() is not None for given in self._given.values())
 
     @property
     def reserved_bytes(self) -> int:
@@ -61,7 +64,8 @@ class FakeMemory:
             room = np.full(room_bytes, 0xAB, np.uint8)
         given, block = _Given(room, stream), _Block(room)
         given.block = weakref.ref(block, lambda _: self._end(given))
-        self._given[room.ctypes.data] = given
+        with self._lock:
+            self._given[room.ctypes.data] = given
         return np.asarray(block)[:size]
 
     def use(self, tensor: Any, stream: Any) -> None:
@@ -79,9 +83,10 @@ class FakeMemory:
 
     def _of(self, tensor: Any) -> _Given | None:
         address = tensor.data_ptr()
-        for begin, given in [*self._given.items()]:
-            if begin <= address < begin + given.room.nbytes:
-                return given
+        with self._lock:
+            for begin, given in self._given.items():
+                if begin <= address < begin + given.room.nbytes:
+                    return given
         return None
 
     def _end(self, given: _Given) -> None:
