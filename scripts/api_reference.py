@@ -121,7 +121,6 @@ PAGES = {
 NOT_FOR_USERS = {
     "penstock.image": {"ImageKernel", "ImageOp", "as_first_is", "fuse", "gives_indices", "image_size", "loss_in_words"},
     "penstock.tensorflow": {"from_tf_data"},
-    "penstock.text": {"FAMILY"},
 }
 #: Modules under another name than their own: `ps.image` is `penstock.transform.image`.
 HOMES = {"penstock.image": "penstock.transform.image", "penstock.text": "penstock.transform.text"}

@@ -6,6 +6,7 @@
 //! ```text
 //! bind                        Python's module `_core`; left out without the feature `python`
 //! image      records   table  pixels; what each format's bytes become; columns of tables
+//! text                        columns of texts
 //! jpeg       io      order    our decoder; files and stores; which row comes when
 //! core                        rows and columns in memory, keys, threads, errors
 //! ```
@@ -19,3 +20,4 @@ pub mod jpeg;
 pub mod order;
 pub mod records;
 pub mod table;
+pub mod text;

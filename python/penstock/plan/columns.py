@@ -25,6 +25,15 @@ def needed_by(node: Node) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def made_by(node: Node) -> dict[str, tuple[str, ...]]:
+    """The columns that each chain of a transform makes or changes."""
+    return {
+        name: tuple(dict.fromkeys(one for op in ops for one in (op.makes(name) if hasattr(op, "makes") else (name,))))
+        or (name,)
+        for name, ops in node.chains
+    }
+
+
 def transformed(node: Node, given: Spec) -> Spec:
     """The columns behind a transform, as far as its ops know without looking at data; those of other ops are as they were. PlanError for a column that an op cannot work on."""
     for name, ops in node.chains:

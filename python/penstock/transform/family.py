@@ -4,7 +4,7 @@
     lower      family.compile(chains, site)            one kernel for chains that share columns
     run        kernel(columns, keys, workspace)        columns in, columns out: fixed shapes, ragged or text
 
-A family is a row of `FAMILIES`; nothing else knows it by name. See DESIGN.md, and `transform/text` for one of a single op.
+A family is a row of `FAMILIES`; nothing else knows it by name. See DESIGN.md, and `transform/text` for a small one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Chains: TypeAlias = Mapping[str, tuple[Any, ...]]
 FAMILIES = {
     "image": "penstock.transform.image.family",
     "table": "penstock.transform.table.family",
-    "text": "penstock.transform.text",
+    "text": "penstock.transform.text.family",
 }
 
 
@@ -64,6 +64,10 @@ class Op:
 
     def together(self, name: str) -> tuple[str, ...]:
         """The columns that are made together with `name`, at the beginning of whose chain it stands: who wants one of them gets all."""
+        return (name,)
+
+    def makes(self, name: str) -> tuple[str, ...]:
+        """The columns that it makes or changes, in the chain of column `name`."""
         return (name,)
 
     def beside(self, name: str, chains: Chains) -> None:

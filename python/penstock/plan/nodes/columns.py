@@ -11,7 +11,7 @@ from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.derived.row_cache.in_memory import MemoryCaches
-from penstock.plan.columns import check_names, needed_by, spec_of, transformed
+from penstock.plan.columns import check_names, made_by, needed_by, spec_of, transformed
 from penstock.plan.node import Known, Verb
 from penstock.plan.nodes.functions import FunctionVerb
 from penstock.plan.nodes.words import LATER
@@ -95,7 +95,7 @@ class Transform(Verb):
 
     def known_of(self, below: Sequence[Known]) -> Known:
         """What its ops make of some."""
-        return None if below[0] is None else below[0] | {name: "" for name, _ in self.ops}
+        return None if below[0] is None else below[0] | {one: "" for names in made_by(self).values() for one in names}
 
     def check(self) -> None:
         """PlanError for a column that is not there, and for an op that cannot work on its column."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock.plan.columns import needed_by
+from penstock.plan.columns import made_by, needed_by
 from penstock.plan.nodes import FilterFunction, Node, Transform
 from penstock.plan.rules.between import below_order, on_top
 
@@ -20,8 +20,10 @@ def filter_before_transform(node: Node) -> Node | None:
     between, below = below_order(node.input, ())
     if not isinstance(below, Transform) or any(len(names) > 1 for names in needed_by(below).values()):
         return None
-    chains = list(zip(below.ops, below.draws, strict=True))
-    later = [(chain, draws) for chain, draws in chains if chain[0] not in node.columns and _may_wait(chain[1])]
+    chains, makes = list(zip(below.ops, below.draws, strict=True)), made_by(below)
+    later = [
+        (chain, draws) for chain, draws in chains if not {*makes[chain[0]]} & {*node.columns} and _may_wait(chain[1])
+    ]
     if not later:
         return None
     first = [chain for chain in chains if chain not in later]

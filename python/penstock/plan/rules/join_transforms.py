@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.plan.nodes import Node, Select, Transform
-from penstock.plan.rules.between import below_order, goes_along, on_top
+from penstock.plan.rules.between import are_apart, below_order, goes_along, on_top
 
 
 def join_transforms(node: Node) -> Node | None:
@@ -16,7 +16,7 @@ def join_transforms(node: Node) -> Node | None:
     between, below = below_order(node.input, [name for name, _ in node.ops])
     if not isinstance(below, Transform) or not all(one.is_batch or isinstance(one, Select) for one in between):
         return None
-    if goes_along(below) or goes_along(node):
+    if goes_along(below) or goes_along(node) or not are_apart(below, node):
         return None
     return on_top(between, _joined(below, node))
 

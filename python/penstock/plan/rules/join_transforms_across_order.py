@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.plan.nodes import Node, Transform
-from penstock.plan.rules.between import below_order, goes_along, on_top
+from penstock.plan.rules.between import are_apart, below_order, goes_along, on_top
 from penstock.plan.rules.join_transforms import drawn_of
 
 
@@ -15,7 +15,7 @@ def join_transforms_across_order(node: Node) -> Node | None:
         return None
     names = {name for name, _ in node.ops}
     between, below = below_order(node.input, names)
-    if not isinstance(below, Transform) or goes_along(below) or goes_along(node):
+    if not isinstance(below, Transform) or goes_along(below) or goes_along(node) or not are_apart(below, node):
         return None
     if {name for name, _ in below.ops} & names:
         return None  # a column's second chain begins with what the first one made: with other axes, or not at all

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.core.verbs.padding import columns_to_pad, lengths_name, mask_name
-from penstock.plan.columns import known_columns, needed_by, spec_of
+from penstock.plan.columns import known_columns, made_by, needed_by, spec_of
 from penstock.plan.nodes import (
     Concat,
     FilterFunction,
@@ -82,11 +82,12 @@ def _select(node: Select, needed: Names) -> Node:
 
 
 def _transform(node: Transform, needed: Names) -> Node:
-    inputs, needed = needed_by(node), _together(node, needed)
-    with_others = {*needed, *(column for column, names in inputs.items() if {*names} & {*needed})}
+    inputs, makes, needed = needed_by(node), made_by(node), _together(node, needed)
+    wanted = {name for name, made in makes.items() if {*made} & {*needed}}
+    with_others = wanted | {column for column, names in inputs.items() if {*names} & wanted}
     used = [(chain, draws) for chain, draws in zip(node.ops, node.draws, strict=True) if chain[0] in with_others]
-    made = {name for name, _ in node.ops}
-    others = tuple(column for column, names in inputs.items() if column not in needed and {*names} & {*needed})
+    made = {one for name, _ in node.ops for one in makes[name]}
+    others = tuple(column for column, names in inputs.items() if column not in needed and {*names} & wanted)
     below = narrowed(node.input, (*(name for name in needed if name in inputs or name not in made), *others))
     if not used:
         return below

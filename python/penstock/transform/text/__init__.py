@@ -1,8 +1,8 @@
-"""Text ops: `ps.text.Bytes()`; a row here for each, and the family that compiles them.
+"""Text ops: `ps.text.Bytes()`; a row here for each.
 
-`bytes` has what byte-level models take.
+`op` says what an op is: a dataclass with what comes out and a step, from columns to columns. `family` runs chains of them. `bytes` has what byte-level models take.
 """
 
-from penstock.transform.text.bytes import FAMILY, Bytes
+from penstock.transform.text.bytes import Bytes
 
-__all__ = ["FAMILY", "Bytes"]
+__all__ = ["Bytes"]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.core.columns.rows import spans_to_arrow
-from penstock.core.columns.spec import Columns, Field, Spans, Spec, is_bytes, is_text
-from penstock.core.draw_keys import DrawKeys
+from penstock.core.columns.spec import Field, Spans, Spec, is_bytes, is_text
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
-from penstock.transform.family import Chains, Family, Kernel, Op, Site, Workspace, one_column
+from penstock.transform.text.op import Step, TextOp
 
 
 @dataclass(frozen=True)
-class Bytes(Op):
+class Bytes(TextOp):
     """Text, or bytes, as numbers: uint8, as many a row as its UTF-8 has bytes. Nothing is copied.
 
     The column becomes ragged, so that `batch_padded` and `pack` take it. A null stays a null, which they refuse: fill it where the data is read, with `Column(feature="text", default="")` for example.
@@ -35,8 +33,6 @@ class Bytes(Op):
         batch = next(iter(ps.Loader(rows)))  # of "text": [[104, 195, 169, 108, 108, 111], [0, 0, 0, 0, 0, 0]]
     """
 
-    family = "text"
-
     def output(self, name: str, given: Spec) -> Spec:
         """See `Op`."""
         field = given.get(name, Field("bytes"))  # a function's, perhaps
@@ -44,18 +40,9 @@ class Bytes(Op):
             raise PlanError(f"transform: Bytes() on column {quoted(name)}, which is {field}; give it text or bytes")
         return {**given, name: Field("uint8", (None,), nullable=field.nullable)}
 
-
-class BytesKernel(Kernel):
-    """See `Bytes`."""
-
-    def __init__(self, name: str, site: Site) -> None:
-        self.columns = (name,)
-        self.fields = {name: Bytes().output(name, site.fields)[name]}
-
-    def __call__(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> Columns:
-        """See `Kernel`."""
-        (name,) = self.columns
-        return {name: _bytes_of(one_column(name, columns))}
+    def step(self, name: str, fields: Spec, number: int) -> Step:
+        """See `TextOp`."""
+        return lambda columns, keys, work: {name: _bytes_of(columns[name])}  # noqa: ARG005
 
 
 def _bytes_of(column: Any) -> pa.Array:
@@ -68,19 +55,3 @@ def _bytes_of(column: Any) -> pa.Array:
     return pa.Array.from_buffers(
         pa.large_list(pa.uint8()), len(texts), [valid, edges], texts.null_count, texts.offset, children=[values]
     )
-
-
-class TextFamily(Family):
-    """See `Family`."""
-
-    def compile(self, chains: Chains, site: Site) -> Kernel:
-        """See `Family`."""
-        ((name, ops),) = chains.items()
-        if len(ops) > 1:
-            raise PlanError(
-                f"transform: {ops[1]} follows Bytes(), after which column {quoted(name)} is numbers; leave it out"
-            )
-        return BytesKernel(name, site)
-
-
-FAMILY = TextFamily()
