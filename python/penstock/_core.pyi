@@ -22,6 +22,7 @@ __all__ = [
     "MixtureWord",
     "ParquetFooter",
     "TableProgram",
+    "TextTokenizer",
     "TarParser",
     "WatchedMemory",
     "WorkProgress",
@@ -519,6 +520,57 @@ class TableProgram:
 
     def one(self, values: Sequence[Any]) -> list[npt.NDArray[Any]]:
         """The arrays of one row, of a value a column; None is missing. ValueError, which begins with the column's place, for a value of another type."""
+
+@final
+class TextTokenizer:
+    """A tokenizer: columns of texts become columns of ids. Making one raises ValueError, in words."""
+
+    @staticmethod
+    def of_json(text: str, spans: bool) -> TextTokenizer:
+        """Of a tokenizer.json. spans: whether to know which bytes tokens are."""
+
+    @staticmethod
+    def of_ranks(data: bytes, pattern: str, specials: Sequence[tuple[str, int]], spans: bool) -> TextTokenizer:
+        """Of an encoding of tiktoken: a token a line, in base64, and its rank."""
+
+    @staticmethod
+    def of_sentencepiece(data: bytes, spans: bool) -> TextTokenizer:
+        """Of a model of SentencePiece."""
+
+    def has_special_ids(self) -> bool:
+        """Whether special tokens in texts can become their ids."""
+
+    def id_of(self, token: str) -> int | None:
+        """The id of a token."""
+
+    def added(self) -> tuple[int, int]:
+        """How many tokens are added around one text, and around two."""
+
+    def run(
+        self,
+        given: tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.bool_] | None],
+        second: tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.bool_] | None] | None,
+        *,
+        add_special: bool,
+        special: str,
+        most: int,
+        keeps_last: bool,
+        begin: int | None,
+        end: int | None,
+        spans: bool,
+        types: bool,
+        threads: int,
+    ) -> tuple[
+        npt.NDArray[np.int32],
+        npt.NDArray[np.int64],
+        npt.NDArray[np.uint8],
+        npt.NDArray[np.int32],
+        list[tuple[int, str, str]],
+    ]:
+        """Ids, where each row of them ends, types of tokens, and first and last bytes; and bad rows, which have none: row, what was found, what to do.
+
+        Columns are edges, bytes, and which rows have none. special: "error", "as_text" or "as_token". most: tokens of a row.
+        """
 
 def table_moments(
     values: npt.NDArray[np.float64],

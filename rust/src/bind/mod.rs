@@ -33,6 +33,7 @@ mod recordio;
 mod rows;
 mod table;
 mod tar;
+mod text;
 mod tfrecord;
 mod watched;
 mod windows;
@@ -125,6 +126,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     tar::register(module)?;
     rows::register(module)?;
     table::register(module)?;
+    text::register(module)?;
     tfrecord::register(module)?;
     windows::register(module)
 }

@@ -1,3 +1,12 @@
 //! Text: what becomes of columns of texts, whole columns at a time. A column is `texts::Texts`, its bytes and where each row ends.
+//!
+//! `tokenize` makes ids of columns with an `engine`, the one file that knows the library behind it; `tiktoken` and `sentencepiece` make engines of those models.
 
+pub mod engine;
+mod protobuf;
+pub mod sentencepiece;
+mod slow_splits;
 pub mod texts;
+pub mod tiktoken;
+pub mod tokenize;
+mod unigram;

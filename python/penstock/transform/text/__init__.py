@@ -1,8 +1,11 @@
-"""Text ops: `ps.text.Bytes()`; a row here for each.
+"""Text ops: `ps.text.Tokenize("tokenizer.json")`; a row here for each.
 
-`op` says what an op is: a dataclass with what comes out and a step, from columns to columns. `family` runs chains of them. `bytes` has what byte-level models take.
+`op` says what an op is: a dataclass with what comes out and a step, from columns to columns. `family` runs chains of them. `bytes` has what byte-level models take. `tokenize` has tokens; `models` makes
+bytes of users' tokenizers, and native tokenizers of these, and `same_ids` compares both. `native_texts` are columns as native code takes and gives them.
 """
 
 from penstock.transform.text.bytes import Bytes
+from penstock.transform.text.models import Tiktoken
+from penstock.transform.text.tokenize import Tokenize
 
-__all__ = ["Bytes"]
+__all__ = ["Bytes", "Tiktoken", "Tokenize"]

@@ -1,0 +1,125 @@
+"""Tokenizers as users have them, files and objects of other libraries, become models: bytes that say all, from which any process makes the native tokenizer."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from penstock.core import kernels
+from penstock.core.errors import PlanError
+from penstock.core.messages import quoted
+
+#: Native tokenizers that a process keeps: each takes some ten megabytes.
+_KEPT = 8
+
+
+@dataclass(frozen=True)
+class Tiktoken:
+    r"""An encoding of tiktoken from its file: a token a line, in base64, with its rank.
+
+    A `tiktoken.Encoding` goes to `Tokenize` as it is; this is for a file beside which nothing says what pattern cuts texts.
+
+    Args:
+        path: the `.tiktoken` file.
+        pattern: the regular expression that cuts texts into pieces, tiktoken's `pat_str`.
+        special_tokens: their ids, by name.
+
+    Example:
+        import penstock as ps
+
+        with open("letters.tiktoken", "w") as file:
+            file.write("".join(f"{base64.b64encode(bytes([byte])).decode()} {byte}\\n" for byte in range(256)))
+        letters = ps.text.Tiktoken("letters.tiktoken", pattern=r"\\S+|\\s+", special_tokens={"<|end|>": 256})
+        rows = ps.from_arrays({"text": ["hi"]}).transform(text=ps.text.Tokenize(letters, end="<|end|>")).batch(1)
+        next(iter(ps.Loader(rows)))["tokens"].to_pylist()  # [[104, 105, 256]]
+    """
+
+    path: str | Path
+    pattern: str
+    special_tokens: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, repr=False)
+class Model:
+    """A tokenizer. kind: "json", "tiktoken" or "sentencepiece". data: the bytes of its file. More is known of an encoding of tiktoken."""
+
+    kind: str
+    data: bytes
+    pattern: str = ""
+    special_tokens: tuple[tuple[str, int], ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hex digits of all that it is."""
+        state = hashlib.blake2b(self.data, digest_size=16)
+        state.update(json.dumps([self.kind, self.pattern, self.special_tokens]).encode("utf-8", "surrogatepass"))
+        return state.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"{self.kind}:{self.digest[:16]}"
+
+    def native(self, *, spans: bool = False) -> kernels.TextTokenizer:
+        """The native tokenizer, made once in a process; PlanError for what is none."""
+        return _native(self, spans)
+
+
+@lru_cache(maxsize=_KEPT)
+def _native(model: Model, spans: bool) -> kernels.TextTokenizer:  # a key
+    try:
+        if model.kind == "tiktoken":
+            return kernels.TextTokenizer.of_ranks(model.data, model.pattern, list(model.special_tokens), spans)
+        if model.kind == "sentencepiece":
+            return kernels.TextTokenizer.of_sentencepiece(model.data, spans)
+        return kernels.TextTokenizer.of_json(model.data.decode(), spans)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise PlanError(
+            f"Tokenize: a tokenizer of {len(model.data):,} bytes ({model.kind}): {error}; give a tokenizer.json, a .tiktoken file or a model of SentencePiece, or tokenize in map()"
+        ) from None
+
+
+def model_of(given: Any) -> Model:
+    """What a user gave as a model; PlanError for what is no tokenizer."""
+    if isinstance(given, Model):
+        return given
+    if isinstance(given, (str, Path)):
+        return _of_file(Path(given))
+    if isinstance(given, Tiktoken):
+        return Model("tiktoken", _read(Path(given.path)), given.pattern, tuple(sorted(given.special_tokens.items())))
+    given = getattr(given, "backend_tokenizer", given)  # of transformers
+    library = type(given).__module__.partition(".")[0]
+    if library == "tokenizers" and hasattr(given, "to_str"):
+        return Model("json", given.to_str().encode())
+    if library == "tiktoken" and hasattr(given, "_mergeable_ranks"):
+        return _of_ranks(given._mergeable_ranks, given._pat_str, given._special_tokens)  # noqa: SLF001  # tiktoken has no other door
+    if library == "sentencepiece" and hasattr(given, "serialized_model_proto"):
+        return Model("sentencepiece", given.serialized_model_proto())
+    raise PlanError(
+        f"Tokenize: {quoted(given)} is no tokenizer; give the path of a tokenizer.json or of a model of SentencePiece, Tiktoken(…), or an object of tokenizers, transformers (a fast one), tiktoken or sentencepiece"
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PlanError(f"Tokenize: {path}: {error.strerror}; give the path of a tokenizer's file") from None
+
+
+def _of_file(path: Path) -> Model:
+    if path.suffix == ".tiktoken":
+        raise PlanError(
+            f"Tokenize: {path}: a file of tiktoken does not say how texts are cut; write Tiktoken({str(path)!r}, pattern=…)"
+        )
+    data = _read(path)
+    return Model("json" if data.lstrip()[:1] == b"{" else "sentencepiece", data)
+
+
+def _of_ranks(ranks: Mapping[bytes, int], pattern: str, special_tokens: Mapping[str, int]) -> Model:
+    lines = (b"%s %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
+    return Model("tiktoken", b"".join(lines), pattern, tuple(sorted(special_tokens.items())))

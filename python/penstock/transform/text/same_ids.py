@@ -1,0 +1,127 @@
+"""Whether the native tokenizer gives the ids that a tokenizer's own library gives, on texts of many scripts: looked at once for each tokenizer, where the library is installed."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.errors import PlanError
+from penstock.core.messages import quoted
+from penstock.transform.text.models import Model
+from penstock.transform.text.native_texts import native_texts
+
+_WORDS = (
+    "All human beings are born free and equal in dignity and rights.",
+    "Tous les êtres humains naissent libres et égaux en dignité et en droits.",
+    "Tất cả mọi người sinh ra đều được tự do và bình đẳng",
+    "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι",
+    "Все люди рождаются свободными и равными в своём достоинстве и правах.",
+    "يولد جميع الناس أحرارًا متساوين في الكرامة والحقوق.",
+    "כל בני אדם נולדו בני חורין ושווים בערכם ובזכויותיהם",
+    "सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतन्त्रता",
+    "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกัน",
+    "人人生而自由,在尊严和权利上一律平等。",
+    "すべての人間は、生まれながらにして自由であり、",
+    "모든 인간은 태어날 때부터 자유로우며",
+)
+_ODD = (
+    "",
+    " ",
+    "  two  blanks\t\ttabs\r\n\r\nlines \n ends  \n  ",
+    "don't WE'LL I'm he'd ſ'S 'tis",
+    "1 12 123 1234 12345 ½ ² ٣٤ Ⅷ 1,234.5e-6",
+    "def f(x):\n    return {'a': [x ** 2, ...]}  # ok!?\n",
+    'https://example.org/a_b?c=d&e=%20#f <a href="x">y</a>',
+    "\ufb01 \u212b A\u030a e\u0301 \u00e9 \u3231 \uff76\uff9e \uff26\uff55\uff4c\uff4c a\u00adb a\u200bb a\u200db \ufeff \u3000x\u00a0y \u1112\u1161\u11ab \u0915\u093c",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466 \U0001f1e9\U0001f1ea \u2603\ufe0f \U0001f916\U0001f916 \U0001f9d1\U0001f3fd",
+    "\x00\x01\x7f\ufffd\u2028\u2029\x85\x0b\x0c",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!!!!!!!!!!!!!!!!!!!!!!!!!!",
+    "▁under ▁▁ line ## ##ing Ġ </w> <0x0A>",
+)
+TEXTS = (*_WORDS, *_ODD, " ".join(_WORDS), "\n".join(_WORDS))
+
+
+def check_ids(model: Model, given: Any) -> None:
+    """PlanError for a tokenizer whose native ids differ from its library's. given: what the user gave."""
+    if model.kind == "tiktoken" and hasattr(given, "encode_ordinary"):
+        _compare(model, given.encode_ordinary)
+    else:
+        _check_once(model)
+
+
+@lru_cache(maxsize=64)
+def _check_once(model: Model) -> None:
+    library, own = _OWN[model.kind]
+    if find_spec(library) is not None:
+        _compare(model, own(model))
+
+
+def _tokenizers(model: Model) -> Callable[[str], Sequence[int]]:
+    from tokenizers import Tokenizer
+
+    try:
+        own = Tokenizer.from_str(model.data.decode())
+    except Exception as error:  # the library raises plain Exceptions
+        model.native()  # says more of what is wrong, if it finds that
+        raise PlanError(f"Tokenize: the library tokenizers refuses it: {error}; save it anew") from None
+    own.no_truncation()
+    own.no_padding()
+    own.encode_special_tokens = True
+    return lambda text: [*own.encode(text, add_special_tokens=False).ids]
+
+
+def _tiktoken(model: Model) -> Callable[[str], Sequence[int]]:
+    import tiktoken
+
+    lines = [line.split() for line in model.data.splitlines() if line]
+    model.native()
+    ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
+    own = tiktoken.Encoding(
+        model.digest, pat_str=model.pattern, mergeable_ranks=ranks, special_tokens=dict(model.special_tokens)
+    )
+    return own.encode_ordinary
+
+
+def _sentencepiece(model: Model) -> Callable[[str], Sequence[int]]:
+    import sentencepiece
+
+    model.native()
+    own = sentencepiece.SentencePieceProcessor(model_proto=model.data)
+    return lambda text: [*own.encode(text, add_bos=False, add_eos=False)]
+
+
+_OWN: dict[str, tuple[str, Callable[[Model], Callable[[str], Sequence[int]]]]] = {
+    "json": ("tokenizers", _tokenizers),
+    "tiktoken": ("tiktoken", _tiktoken),
+    "sentencepiece": ("sentencepiece", _sentencepiece),
+}
+
+
+def _compare(model: Model, own: Callable[[str], Sequence[int]]) -> None:
+    ids, edges, _, _, bad = model.native().run(
+        native_texts(pa.array(TEXTS, pa.large_string())),
+        None,
+        add_special=False,
+        special="as_text",
+        most=1 << 62,
+        keeps_last=False,
+        begin=None,
+        end=None,
+        spans=False,
+        types=False,
+        threads=1,
+    )
+    if bad:
+        raise PlanError(f"Tokenize: {quoted(TEXTS[bad[0][0]])}: {bad[0][1]}; tokenize in map() with this tokenizer")
+    for text, mine in zip(TEXTS, np.split(ids, edges[1:-1]), strict=True):
+        theirs = [*own(text)]
+        if theirs != mine.tolist():
+            raise PlanError(
+                f"Tokenize: {quoted(text)}: the tokenizer's own library gives {quoted(theirs)}, and this one {quoted(mine.tolist())}; tokenize in map() with this tokenizer, and report it"
+            )

@@ -1,0 +1,431 @@
+//! The tokenizer behind `tokenize`: the one file that knows the library which does it.
+//!
+//! The library reads `tokenizer.json` of its newest form; older files are brought into that first. What it would read as another tokenizer than the file describes is refused here.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use serde_json::Value;
+use tokenizers::pipeline::{
+    EncodeOptions, Model, Override, PipelineModel, PipelinePatternMatcher, PipelinePreTokenizer, PipelineToken,
+    PipelineTokenizer, PreTokenizer, PreTokenizerScratch, Segment, Span, SpecialSegmentIterator, Template,
+    normalize_all,
+};
+use tokenizers::utils::SysRegex;
+use tokenizers::vocab::bucket_added_vocabulary::AddedVocabulary;
+
+use super::sentencepiece::Model as Pieces;
+use super::slow_splits;
+
+/// Ids are int32; and a vocabulary is a table, so that one with few tokens of large ids is refused.
+const MOST_ID: u64 = i32::MAX as u64;
+/// Ids that no token has, beside those of a tenth of the vocabulary.
+const UNUSED_IDS: u64 = 1 << 20;
+
+/// What the library answers.
+type Encoded = tokenizers::Result<()>;
+
+/// What becomes of a special token that stands in a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Special {
+    /// The row is bad.
+    Error,
+    /// Its letters are tokenized as any others.
+    AsText,
+    /// It becomes its id.
+    AsToken,
+}
+
+/// What a thread works with, again and again.
+struct Scratch {
+    model: <PipelineModel as Model>::Scratch,
+    cut: PreTokenizerScratch,
+    spans: Vec<Span>,
+}
+
+/// A tokenizer, ready for any number of threads.
+pub struct Engine {
+    inner: PipelineTokenizer,
+    /// Whether the blanks at a text's end are one piece.
+    ends_whole: bool,
+    /// How texts are cut by a regular expression, which the library reads and does not compile.
+    cut: Option<PipelinePreTokenizer>,
+    spare: Mutex<Vec<Scratch>>,
+    specials: HashMap<u32, String>,
+    specials_are_normalized: bool,
+    ids: HashMap<String, u32>,
+    splits_slowly: bool,
+    lengths: Option<Vec<u32>>,
+    /// Of models of SentencePiece: what goes before the library.
+    pieces: Option<Pieces>,
+    /// Whether the library's tokens are letters that stand for bytes.
+    maps_bytes: bool,
+    /// What stands behind a word, "</w>" for example; "" for nothing.
+    suffix: String,
+}
+
+impl Engine {
+    /// The tokenizer that a `tokenizer.json` describes.
+    ///
+    /// # Errors
+    /// In words, where it is none, or one that is not read exactly.
+    pub fn of_json(text: &str) -> Result<Self, String> {
+        let mut value: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON ({error})"))?;
+        let ids = check_ids(&value)?;
+        guarded(|| tokenizers::canonicalize_value(&mut value).map_err(|error| error.to_string()))?;
+        Self::of_value(&value, ids, false)
+    }
+
+    /// The same of the newest form. ends_whole: whether the blanks at a text's end are one piece.
+    pub(super) fn of_value(value: &Value, ids: HashMap<String, u32>, ends_whole: bool) -> Result<Self, String> {
+        let model = &value["model"];
+        let has_affix = ["end_of_word_suffix", "continuing_subword_prefix"]
+            .iter()
+            .any(|affix| model[affix].as_str().is_some_and(|affix| !affix.is_empty()));
+        // The library puts suffixes behind letters, and loses them behind bytes: it gets letters that stand for bytes.
+        let maps_bytes = has_affix && model["byte_level"] == true;
+        let text = if maps_bytes {
+            let mut other = value.clone();
+            other["model"]["byte_level"] = Value::Bool(false);
+            other.to_string()
+        } else {
+            value.to_string()
+        };
+        let inner = guarded(|| tokenizers::from_json(&text).map_err(|error| error.to_string()))?;
+        let has_expressions = slow_splits::has_expressions(&value["pre_tokenizer"]);
+        let cut =
+            if has_expressions || has_affix { Some(guarded(|| Ok(inner.get_pre_tokenizer().clone()))?) } else { None };
+        let (mut specials, mut specials_are_normalized) = (HashMap::new(), false);
+        let added = inner.get_added_vocabulary();
+        for (id, token) in added.get_added_tokens_decoder() {
+            if token.special {
+                specials_are_normalized |= token.normalized;
+                specials.insert(id, token.content);
+            }
+        }
+        for one in value["added_tokens"].as_array().into_iter().flatten() {
+            let (content, id) = (one["content"].as_str().unwrap_or(""), one["id"].as_u64());
+            let is_normalized = one["normalized"].as_bool() == Some(true);
+            let found = added.token_to_id(content).map(u64::from);
+            if !content.is_empty() && found != id && !(is_normalized && found.is_none()) {
+                return Err(format!(
+                    "the added token {content:?} has id {}, and would get {}; give it the id behind those that there are",
+                    id.unwrap_or(0),
+                    found.map_or_else(|| "none".to_owned(), |id| id.to_string()),
+                ));
+            }
+        }
+        Ok(Self {
+            inner,
+            ends_whole,
+            cut,
+            spare: Mutex::new(Vec::new()),
+            specials,
+            specials_are_normalized,
+            ids,
+            splits_slowly: slow_splits::has_any(value),
+            lengths: None,
+            pieces: None,
+            maps_bytes,
+            suffix: model["end_of_word_suffix"].as_str().unwrap_or("").to_owned(),
+        })
+    }
+
+    /// The id of a token, as the file spells it.
+    #[must_use]
+    pub fn id_of(&self, token: &str) -> Option<u32> {
+        self.ids.get(token).copied()
+    }
+
+    /// What stands around one text, and around two.
+    #[must_use]
+    pub fn templates(&self) -> (&Template, &Template) {
+        let both = self.inner.get_post_processor();
+        (&both.single, &both.pair)
+    }
+
+    pub(super) fn with_pieces(mut self, pieces: Pieces) -> Self {
+        self.pieces = Some(pieces);
+        self
+    }
+
+    /// Whether special tokens in texts can become their ids.
+    #[must_use]
+    pub fn has_special_ids(&self) -> bool {
+        self.pieces.is_none()
+    }
+
+    /// Makes ready for `spans`.
+    ///
+    /// # Errors
+    /// In words, for a tokenizer that changes texts before it cuts them: its tokens do not lie side by side.
+    pub fn with_lengths(mut self) -> Result<Self, String> {
+        let is_plain = self.inner.get_normalizers().is_empty();
+        let is_bytes = matches!(self.inner.get_model(), PipelineModel::BPE(bpe) if bpe.is_byte_level());
+        if !is_plain || !is_bytes || self.pieces.is_some() {
+            return Err("offsets are known of byte-level BPE without a normalizer only".to_owned());
+        }
+        let most = self.ids.values().max().map_or(0, |&id| id as usize + 1);
+        let lengths = (0..most as u32).map(|id| match self.inner.get_added_vocabulary().simple_id_to_token(id) {
+            Some(content) => content.len() as u32,
+            None => self.inner.get_model().id_to_token(id).map_or(0, |token| token.chars().count() as u32),
+        });
+        self.lengths = Some(lengths.collect());
+        Ok(self)
+    }
+
+    /// The first and last byte of each token of a text, one behind the other.
+    ///
+    /// # Errors
+    /// In words, where tokens do not add up to the text: an added token took blanks beside it.
+    pub fn spans(&self, text: &str, tokens: &[PipelineToken], out: &mut Vec<i32>) -> Result<(), String> {
+        let lengths = self.lengths.as_deref().unwrap_or(&[]);
+        let mut end = 0u64;
+        for token in tokens {
+            out.push(end as i32);
+            end += u64::from(lengths.get(token.id() as usize).copied().unwrap_or(0));
+            out.push(end as i32);
+        }
+        let fits = end == text.len() as u64 && end <= MOST_ID;
+        fits.then_some(()).ok_or_else(|| format!("its tokens are {end} bytes, and the text is {}", text.len()))
+    }
+
+    /// Adds the ids of a text, without what stands around it.
+    ///
+    /// # Errors
+    /// In words, for a text that cannot be tokenized, or not exactly.
+    pub fn encode(&self, text: &str, special: Special, out: &mut Vec<PipelineToken>) -> Result<(), String> {
+        if special == Special::Error
+            && let Some(found) = self.special_in(text)?
+        {
+            return Err(format!("the text holds the special token {found:?}"));
+        }
+        if self.splits_slowly {
+            slow_splits::check(text)?;
+        }
+        let options = EncodeOptions {
+            add_special_tokens: false,
+            encode_special_tokens: special != Special::AsToken,
+            padding: Override::Off,
+            truncation: Override::Off,
+        };
+        guarded(|| {
+            let whole = |text: &str, out: &mut Vec<PipelineToken>| match &self.cut {
+                _ if self.ends_whole => self.encode_whole_ends(text, &options, out),
+                None => self.inner.encode_into(text, &options, out),
+                Some(cut) => self.encode_cut(cut, text, &options, out),
+            };
+            let made = match &self.pieces {
+                Some(pieces) => pieces.encode(text, out, whole),
+                None => whole(text, out),
+            };
+            made.map_err(|error| error.to_string())
+        })
+    }
+
+    /// The same for encodings in which the blanks at the end of what stands between special tokens are one piece.
+    fn encode_whole_ends(&self, text: &str, options: &EncodeOptions, out: &mut Vec<PipelineToken>) -> Encoded {
+        let plain = EncodeOptions { encode_special_tokens: true, ..options.clone() };
+        for segment in self.segments(text, false, options) {
+            match segment {
+                Segment::SpecialToken(id) => out.push(PipelineToken::from(id)),
+                Segment::Text { text, .. } => {
+                    let blanks = last_blanks(text);
+                    self.inner.encode_into(&text[..blanks], &plain, out)?;
+                    if blanks < text.len() {
+                        let mut scratch = self.scratch();
+                        self.inner.get_model().tokenize_pipeline(&text[blanks..], &mut scratch.model, out)?;
+                        self.keep(scratch);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same where a regular expression cuts: what the library does, with the expression compiled.
+    fn encode_cut(
+        &self,
+        cut: &PipelinePreTokenizer,
+        text: &str,
+        options: &EncodeOptions,
+        out: &mut Vec<PipelineToken>,
+    ) -> Encoded {
+        let mut scratch = self.scratch();
+        for outer in self.segments(text, false, options) {
+            let (text, offset) = match outer {
+                Segment::SpecialToken(id) => {
+                    out.push(PipelineToken::from(id));
+                    continue;
+                }
+                Segment::Text { text, input_offset } => (text, input_offset),
+            };
+            let normal = normalize_all(self.inner.get_normalizers(), text, offset)?;
+            if u32::try_from(normal.len()).is_err() {
+                return Err("it is longer than 4 GB".into());
+            }
+            for segment in self.segments(&normal, true, options) {
+                match segment {
+                    Segment::SpecialToken(id) => out.push(PipelineToken::from(id)),
+                    Segment::Text { text, .. } => {
+                        scratch.spans.clear();
+                        cut.pre_tokenize(text, &mut scratch.cut, &mut scratch.spans)?;
+                        let mapped = self.maps_bytes.then(|| with_bytes_as_letters(text, &mut scratch.spans));
+                        let text = mapped.as_deref().unwrap_or(text);
+                        self.encode_spans(text, &mut scratch, out)?;
+                    }
+                }
+            }
+        }
+        self.keep(scratch);
+        Ok(())
+    }
+
+    /// Words one after another. One of a single letter is not the letter's token, which the library takes, but that with the suffix.
+    fn encode_spans(&self, text: &str, scratch: &mut Scratch, out: &mut Vec<PipelineToken>) -> Encoded {
+        let model = self.inner.get_model();
+        if self.suffix.is_empty() {
+            return model.tokenize_spans(text, &scratch.spans, &mut scratch.model, out);
+        }
+        for span in &scratch.spans {
+            let word = &text[span.range()];
+            let is_letter = word.chars().nth(1).is_none();
+            match self.ids.get(&format!("{word}{}", self.suffix)).filter(|_| is_letter && !word.is_empty()) {
+                Some(&id) => out.push(PipelineToken::from(id)),
+                None if is_letter && !word.is_empty() && self.ids.contains_key(word) => {
+                    return Err(format!("the tokenizer has {word:?}, and not with {:?} behind it", self.suffix).into());
+                }
+                None => model.tokenize_pipeline(word, &mut scratch.model, out)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn segments<'a>(
+        &'a self,
+        text: &'a str,
+        is_normal: bool,
+        options: &EncodeOptions,
+    ) -> SpecialSegmentIterator<'a, 'a, AddedVocabulary> {
+        SpecialSegmentIterator::new(text, self.inner.get_added_vocabulary(), is_normal, options.encode_special_tokens)
+    }
+
+    fn scratch(&self) -> Scratch {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| Scratch {
+            model: self.inner.get_model().init_scratch(),
+            cut: PreTokenizerScratch::default(),
+            spans: Vec::new(),
+        })
+    }
+
+    fn keep(&self, scratch: Scratch) {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+    }
+
+    /// The first special token that stands in a text.
+    fn special_in(&self, text: &str) -> Result<Option<&str>, String> {
+        if let Some(pieces) = &self.pieces {
+            return Ok(pieces.control_in(text));
+        }
+        if self.specials.is_empty() {
+            return Ok(None);
+        }
+        if let Some(found) = self.special_among(text, false) {
+            return Ok(Some(found));
+        }
+        if !self.specials_are_normalized {
+            return Ok(None);
+        }
+        let normal = normalize_all(self.inner.get_normalizers(), text, 0).map_err(|error| error.to_string())?;
+        Ok(self.special_among(&normal, true))
+    }
+
+    fn special_among(&self, text: &str, is_normalized: bool) -> Option<&str> {
+        let (added, mut at) = (self.inner.get_added_vocabulary(), 0);
+        while let Some(((_, end), id)) = added.extract_next(text.as_bytes(), at, is_normalized, false) {
+            if let Some(found) = self.specials.get(&id) {
+                return Some(found);
+            }
+            at = end;
+        }
+        None
+    }
+}
+
+/// The pieces of a text, each byte a letter that stands for it; spans are then of that.
+fn with_bytes_as_letters(text: &str, spans: &mut [Span]) -> String {
+    let mut made = String::with_capacity(text.len() + text.len() / 2);
+    for span in spans {
+        let start = made.len() as u32;
+        made.extend(text.as_bytes()[span.range()].iter().map(|&byte| letter(byte)));
+        *span = Span::new(start, made.len() as u32);
+    }
+    made
+}
+
+/// The letter that stands for a byte in byte-level vocabularies.
+pub(super) fn letter(byte: u8) -> char {
+    match byte {
+        b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF => char::from(byte),
+        0..=b' ' => char::from_u32(256 + u32::from(byte)).unwrap_or_default(),
+        0x7F..=0xA0 => char::from_u32(256 + 33 + u32::from(byte) - 0x7F).unwrap_or_default(),
+        0xAD => '\u{143}',
+    }
+}
+
+/// Where the blanks begin with which a text ends, but for line ends right behind a mark, which belong to that.
+fn last_blanks(text: &str) -> usize {
+    static MARK: LazyLock<Option<SysRegex>> = LazyLock::new(|| SysRegex::new(r"\A[^\s\p{L}\p{N}][\r\n]*").ok());
+    let letter = text.trim_end().char_indices().next_back().map_or(0, |(at, _)| at);
+    let kept = text.trim_end().len();
+    let mark = MARK.as_ref().and_then(|mark| mark.find_iter(&text[letter..]).next());
+    mark.map_or(kept, |(_, end)| letter + end)
+}
+
+/// The ids of all tokens; in words, what is wrong with one: the library would take memory for all ids up to the largest.
+fn check_ids(value: &Value) -> Result<HashMap<String, u32>, String> {
+    let mut ids = HashMap::new();
+    let mut add = |token: &str, id: Option<u64>| match id {
+        Some(id) if id <= MOST_ID => {
+            ids.insert(token.to_owned(), id as u32);
+            Ok(())
+        }
+        _ => Err(format!("the token {token:?} has no id from 0 to {MOST_ID}")),
+    };
+    match &value["model"]["vocab"] {
+        Value::Object(entries) => entries.iter().try_for_each(|(token, id)| add(token, id.as_u64()))?,
+        Value::Array(entries) => {
+            for (id, entry) in entries.iter().enumerate() {
+                add(entry[0].as_str().unwrap_or(""), Some(id as u64))?;
+            }
+        }
+        _ => return Err("its model has no vocabulary".to_owned()),
+    }
+    let model = ids.len();
+    let distinct: HashSet<u32> = ids.values().copied().collect();
+    if distinct.len() != model {
+        return Err("two tokens of its vocabulary have one id, or one token stands there twice".to_owned());
+    }
+    let mut add = |token: &str, id: Option<u64>| match id {
+        Some(id) if id <= MOST_ID => {
+            ids.insert(token.to_owned(), id as u32);
+            Ok(())
+        }
+        _ => Err(format!("the added token {token:?} has no id from 0 to {MOST_ID}")),
+    };
+    for one in value["added_tokens"].as_array().into_iter().flatten() {
+        add(one["content"].as_str().unwrap_or(""), one["id"].as_u64())?;
+    }
+    let most = ids.values().max().copied().unwrap_or(0);
+    if u64::from(most) > ids.len() as u64 + ids.len() as u64 / 10 + UNUSED_IDS {
+        return Err(format!("its {} tokens have ids up to {most}: most ids have none", ids.len()));
+    }
+    Ok(ids)
+}
+
+/// What `work` makes; in words, what it stumbled over.
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("the tokenizer's library failed at it".to_owned()))
+}

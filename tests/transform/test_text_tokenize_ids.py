@@ -1,0 +1,160 @@
+"""Ids are those of a tokenizer's own library, on texts of a dozen scripts with odd blanks, for each kind of tokenizer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from support import texts as like
+from support.texts import mixed_texts
+
+COUNT = 600
+
+
+def tokens(op: ps.text.Tokenize, texts: Sequence[str], **columns: Any) -> list[list[int]]:
+    """What a loader gives."""
+    rows = ps.from_arrays({"text": [*texts], **columns}).transform(text=op)
+    with ps.Loader(rows.batch(64)) as loader:
+        return [row for batch in loader for row in batch["tokens"].to_pylist()]
+
+
+def as_text(tokenizer: Any, **said: Any) -> ps.text.Tokenize:
+    return ps.text.Tokenize(tokenizer, special_in_text="as_text", **said)
+
+
+HUGGING_FACE: dict[str, Callable[[], Any]] = {
+    "gpt": like.gpt_like,
+    "clip": like.clip_like,
+    "bert": like.bert_like,
+    "bert, cased": lambda: like.bert_like(lowercase=False),
+    "llama": like.llama_like,
+    "unigram": like.unigram_like,
+}
+
+
+@pytest.mark.parametrize("kind", HUGGING_FACE)
+def test_ids_of_tokenizers(kind: str) -> None:
+    tokenizer, texts = HUGGING_FACE[kind](), mixed_texts(COUNT)
+    for add in (True, False):
+        mine = tokens(as_text(tokenizer, add_special_tokens=add), texts)
+        tokenizer.encode_special_tokens = True
+        theirs = [one.ids for one in tokenizer.encode_batch(texts, add_special_tokens=add)]
+        assert mine == theirs
+
+
+@pytest.mark.parametrize("pattern", like.PATTERNS)
+def test_ids_of_tiktoken(pattern: str) -> None:
+    encoding, texts = like.tiktoken_like(pattern), mixed_texts(COUNT)
+    assert tokens(as_text(encoding), texts) == encoding.encode_ordinary_batch(texts)
+    framed = [f"{text}<|endoftext|>{text}<|fim|>" for text in texts[:100]]
+    mine = tokens(ps.text.Tokenize(encoding, special_in_text="as_token"), framed)
+    assert mine == encoding.encode_batch(framed, allowed_special="all")
+
+
+SENTENCEPIECE: dict[str, Callable[[], Any]] = {
+    "unigram": lambda: like.sentencepiece_like("unigram"),
+    "unigram, as it is": lambda: like.sentencepiece_like(
+        "unigram", normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=False
+    ),
+    "unigram, bytes": lambda: like.sentencepiece_like(
+        "unigram", byte_fallback=True, normalization_rule_name="nmt_nfkc_cf"
+    ),
+    "unigram, symbols": lambda: like.sentencepiece_like("unigram", user_defined_symbols=["<sep>", "<|", "All h"]),
+    "bpe": lambda: like.sentencepiece_like("bpe"),
+    "bpe, bytes": lambda: like.sentencepiece_like(
+        "bpe", byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False
+    ),
+    "bpe, symbols": lambda: like.sentencepiece_like("bpe", user_defined_symbols=["<sep>", "<|", "All h"]),
+}
+
+
+@pytest.mark.parametrize("kind", SENTENCEPIECE)
+def test_ids_of_sentencepiece(kind: str) -> None:
+    processor, texts = SENTENCEPIECE[kind](), mixed_texts(COUNT)
+    assert tokens(as_text(processor), texts) == processor.encode(texts)
+
+
+def test_files_are_the_same_as_objects(tmp_path: Any) -> None:
+    texts = mixed_texts(50)
+    (tmp_path / "tokenizer.json").write_text(like.gpt_like().to_str())
+    assert tokens(as_text(tmp_path / "tokenizer.json"), texts) == tokens(as_text(like.gpt_like()), texts)
+    processor = like.sentencepiece_like("bpe")
+    (tmp_path / "spiece.model").write_bytes(processor.serialized_model_proto())
+    assert tokens(as_text(str(tmp_path / "spiece.model")), texts) == processor.encode(texts)
+    encoding = like.tiktoken_like("cl100k")
+    (tmp_path / "own.tiktoken").write_bytes(like.tiktoken_file(encoding))
+    file = ps.text.Tiktoken(tmp_path / "own.tiktoken", like.PATTERNS["cl100k"], {"<|endoftext|>": 5_000})
+    assert tokens(as_text(file, end="<|endoftext|>"), texts) == [
+        [*ids, 5_000] for ids in encoding.encode_ordinary_batch(texts)
+    ]
+
+
+def test_fast_tokenizers_of_transformers() -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=like.bert_like(), unk_token="[UNK]", cls_token="[CLS]"
+    )  # no password
+    texts = mixed_texts(100)
+    assert tokens(as_text(fast), texts) == fast(texts)["input_ids"]
+
+
+def test_two_texts_and_their_types() -> None:
+    tokenizer, texts = like.bert_like(), mixed_texts(200)
+    others = texts[::-1]
+    for most in (None, 3, 7, 16):
+        op = as_text(tokenizer, pair="other", type_ids="types", max_length=most)
+        rows = ps.from_arrays({"text": texts, "other": others}).transform(text=op).batch(200)
+        with ps.Loader(rows) as loader:
+            batch = next(iter(loader))
+        tokenizer.no_truncation()
+        if most is not None:
+            tokenizer.enable_truncation(most)
+        theirs = tokenizer.encode_batch([*zip(texts, others, strict=True)])
+        assert batch["tokens"].to_pylist() == [one.ids for one in theirs]
+        assert batch["types"].to_pylist() == [one.type_ids for one in theirs]
+
+
+@pytest.mark.parametrize("keep", ["first", "last"])
+def test_long_texts_are_cut(keep: str) -> None:
+    tokenizer, texts = like.bert_like(), mixed_texts(200)
+    mine = tokens(as_text(tokenizer, max_length=9, keep=keep), texts)
+    tokenizer.enable_truncation(9, direction="right" if keep == "first" else "left")
+    assert mine == [one.ids for one in tokenizer.encode_batch(texts)]
+
+
+@pytest.mark.parametrize("tokenizer", [like.gpt_like, lambda: like.tiktoken_like("cl100k")])
+def test_offsets_are_bytes(tokenizer: Callable[[], Any]) -> None:
+    texts = mixed_texts(200)
+    own = tokenizer()
+    rows = ps.from_arrays({"text": texts}).transform(
+        text=as_text(own, offsets="places", end="<|endoftext|>", max_length=20)
+    )
+    with ps.Loader(rows.batch(200)) as loader:
+        batch = next(iter(loader))
+    decode = own.decode_single_token_bytes if hasattr(own, "decode_single_token_bytes") else None
+    for text, ids, places in zip(texts, batch["tokens"].to_pylist(), batch["places"].to_pylist(), strict=True):
+        assert len(ids) == len(places)
+        assert places[-1] == [0, 0]
+        assert all(end == start for (_, end), (start, _) in itertools.pairwise(places[:-1]))
+        if decode is not None:
+            assert [decode(one) for one in ids[:-1]] == [text.encode()[start:end] for start, end in places[:-1]]
+
+
+def test_every_way_of_calling_gives_the_same() -> None:
+    """Threads, parts of batches and sliced columns change nothing."""
+    texts = mixed_texts(300)
+    op = as_text(like.gpt_like())
+    rows = ps.from_arrays({"text": texts}).transform(text=op).select(["tokens"])
+    expected = tokens(op, texts)
+    for cpus in (1, 3):
+        with ps.Loader(rows.batch(300), cpus=cpus) as loader:
+            assert next(iter(loader))["tokens"].to_pylist() == expected
+    with ps.Loader(rows.skip(7).take(20).batch(20)) as loader:
+        assert next(iter(loader))["tokens"].to_pylist() == expected[7:27]
+    assert np.array(expected[0]).dtype.kind == "i"
