@@ -12,6 +12,7 @@ from penstock.core.errors import PlanError
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
 from penstock.lower.layouts import is_channels_first
+from penstock.plan.columns import transformed
 from penstock.plan.nodes import Batch, Draws, Transform, TransformBatch
 from penstock.plan.tree import find
 from penstock.runtime.stage import Stage
@@ -65,6 +66,7 @@ def _compiled(node: Transform, chains: Chains, branch: Branch, context: Context)
     if branch.spec is None or context.is_described:
         moved = family.device_ends(chains, site, free) if is_last and branch.spec is not None else {}
         lazy = ChainsKernel(family, chains, needed, replace(site, in_file=_in_no_file), None)
+        branch = branch if branch.spec is None else _with_fields(branch, _new_columns(node, branch.spec))
         return _leaving(branch, moved, draws, context), lazy
     kernel = family.compile(chains, site)
     if is_last:
@@ -73,6 +75,11 @@ def _compiled(node: Transform, chains: Chains, branch: Branch, context: Context)
     if kernel is None:
         return branch, None
     return _with_fields(branch, kernel.fields), ChainsKernel(family, chains, needed, site, kernel)
+
+
+def _new_columns(node: Transform, given: Spec) -> Spec:
+    """The columns that a transform makes beside these, as its ops say."""
+    return {name: field for name, field in transformed(node, given).items() if name not in given}
 
 
 def _leaving(branch: Branch, moved: Mapping[str, DeviceKernel], draws: Mapping[str, Draws], context: Context) -> Branch:
