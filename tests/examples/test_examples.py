@@ -15,6 +15,7 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 RUNS = {
     "resnet_photographs.py": (["2"], "torch", "rank 1 of 2, step 8: loss"),
     "gpt_text.py": (["4"], "torch", "step 3: loss"),
+    "chat_finetune.py": (["3"], "tokenizers", "step 2: loss"),
     "gpt_text_jax.py": (["3"], "jax", "step 2: loss"),
     "detection.py": (["2"], "sklearn", "boxes: see detection.png"),
     "segmentation.py": (["8"], "torch", "step 8: loss"),
