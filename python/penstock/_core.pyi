@@ -83,6 +83,9 @@ __all__ = [
     "table_radix_collect",
     "table_radix_count",
     "tar_sample_members",
+    "text_mask",
+    "text_middles",
+    "text_spans",
     "unpack_files_once",
     "unpack_rows",
     "walk_files",
@@ -194,6 +197,44 @@ class Mixture:
         """How many rows a source has among the first `rows` of lanes."""
 
 def mix(words: Sequence[int]) -> int: ...
+
+# text_masking
+
+def text_mask(
+    tokens: _Ids,
+    labels: _Ids,
+    edges: _Ids,
+    keys: npt.NDArray[np.uint64],
+    number: int,
+    shares: tuple[float, float, float],
+    mask: int,
+    vocabulary: int,
+    special: Sequence[int],
+) -> None:
+    """Masks rows of tokens where they lie; `labels` gets what is to be guessed. shares: of tokens to guess; of these, masked and random ones."""
+
+def text_spans(
+    tokens: _Ids,
+    edges: _Ids,
+    keys: npt.NDArray[np.uint64],
+    number: int,
+    share: float,
+    mean: float,
+    sentinels: Sequence[int],
+    end: int | None,
+) -> tuple[tuple[_Ids, _Ids], tuple[_Ids, _Ids]]:
+    """Rows of tokens without spans, and the spans: values and edges of each. Raises RowError for a row that needs more sentinels."""
+
+def text_middles(
+    edges: _Ids,
+    data: _Bytes,
+    keys: npt.NDArray[np.uint64],
+    number: int,
+    share: float,
+    suffix_first: float,
+    marks: Sequence[str],
+) -> tuple[_Bytes, _Ids]:
+    """Texts with their middles at their ends: bytes and edges. Raises RowError for a text that holds a mark."""
 
 # crc32c
 

@@ -34,6 +34,7 @@ mod rows;
 mod table;
 mod tar;
 mod text;
+mod text_masking;
 mod tfrecord;
 mod watched;
 mod windows;
@@ -127,6 +128,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     rows::register(module)?;
     table::register(module)?;
     text::register(module)?;
+    text_masking::register(module)?;
     tfrecord::register(module)?;
     windows::register(module)
 }

@@ -6,6 +6,7 @@ pub mod engine;
 mod protobuf;
 pub mod sentencepiece;
 mod slow_splits;
+pub mod masking;
 pub mod texts;
 pub mod tiktoken;
 pub mod tokenize;
