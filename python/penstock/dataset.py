@@ -1315,11 +1315,12 @@ class Dataset:
         else:
             ipython.display.display(table)
 
-    def blocks(self, columns: Sequence[str]) -> Any:
+    def blocks(self, columns: Sequence[str], *, repeated: bool = False) -> Any:
         """All rows in blocks of some columns, in the order of the data, each block once: for statistics. Recipes are fitted on it.
 
         Args:
             columns: their names.
+            repeated: whether text of which few values stand in many rows may come as Arrow dictionaries, as files have it. Default: False.
 
         Returns:
             An iterable of blocks with `columns`, arrays by name, and `ids`, the rows' ids; it has `rows`, and the `digest` of the data.
@@ -1333,7 +1334,7 @@ class Dataset:
         """
         from penstock.looking.blocks import Blocks
 
-        return Blocks("blocks", self.root, columns)
+        return Blocks("blocks", self.root, columns, keeps_repeated=repeated)
 
     def index(
         self,

@@ -39,3 +39,25 @@ def test_what_is_refused() -> None:
         data.blocks(["y"])
     with pytest.raises(ps.PlanError, match=r"map\(…\) stands before it"):
         data.map(dict).blocks(["x"])
+
+
+def test_parts_of_files_come_as_batches_have_them(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "row": np.arange(1000),
+            "x": pa.array([None if row % 7 == 0 else row for row in range(1000)], pa.int32()),
+            "t": pa.array([None if row % 5 == 0 else f"text {row % 3}" for row in range(1000)]),
+            "l": pa.array([[row, row + 1][: row % 3] for row in range(1000)]),
+        }
+    )
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=128, write_page_index=True)
+    for rule in ("nan", "mask", "arrow"):
+        data = ps.read(tmp_path / "rows.parquet", nulls=rule)
+        wanted, names = data.head(1000), [*data.spec]
+        for rows in (np.arange(1000), np.arange(0, 1000, 3), np.arange(130, 400)):
+            chosen = data.filter(ps.col("row").is_in(rows.tolist()))
+            blocks = list(chosen.blocks(names))
+            for name in names:
+                found = pa.concat_arrays([pa.array(one.columns[name], from_pandas=True) for one in blocks])
+                assert found.equals(pa.array(wanted[name], from_pandas=True).take(pa.array(rows))), (rule, name)
+    assert sum(len(block.ids) for block in data.take(300).blocks(["x"])) == 300

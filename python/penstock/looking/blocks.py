@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.columns.spec import Ids
-from penstock.looking.column_values import parts_of, taken
+from penstock.looking.column_values import parts_of, taken, written
 from penstock.looking.rows import Looking, digest
 from penstock.plan.columns import check_names
 from penstock.plan.nodes import Node, Read, Shuffle, describe
@@ -40,13 +40,22 @@ class Blocks:
         digest: 32 hex digits of the data, and of which rows of it these are.
 
     sees_nulls: whether the columns have their nulls, whatever batches have in their place.
+    keeps_repeated: whether text of which few values stand in many rows may come as Arrow dictionaries.
     """
 
-    def __init__(self, verb: str, root: Node, names: Collection[str], *, sees_nulls: bool = False) -> None:
+    def __init__(
+        self,
+        verb: str,
+        root: Node,
+        names: Collection[str],
+        *,
+        sees_nulls: bool = False,
+        keeps_repeated: bool = False,
+    ) -> None:
         while isinstance(root, Shuffle):
             root = root.input
         self._looking, self._root, self._names = Looking(verb, root, None), root, {*names}
-        self._sees_nulls = sees_nulls
+        self._sees_nulls, self._keeps_repeated = sees_nulls, keeps_repeated
         check_names(verb, names, root)
         self.rows = resolve(root).natural.rows
         chosen = [describe(node) for node in flow(root) if not isinstance(node, Read)]
@@ -55,13 +64,18 @@ class Blocks:
     def __iter__(self) -> Iterator[RowBlock]:
         resolved = resolve(self._root)
         rows, places = resolved.natural, RowPlaces(resolved.first_ids, leaves(self._root), resolved.links)
-        ids = np.arange(rows.rows)
-        ids, times = (ids, None) if rows.is_identity else np.unique(rows.ids(ids), return_counts=True)
-        if times is not None and bool((times == 1).all()):
-            times = None
+        times = None
+        if rows.is_identity:
+            ids: Ids | range = range(rows.rows)
+        else:
+            ids, times = np.unique(rows.ids(np.arange(rows.rows)), return_counts=True)
+            if bool((times == 1).all()):
+                times = None
         done = 0
-        for part in parts_of(self._root, self._names, ids, sees_nulls=self._sees_nulls):
-            mine = ids[done : done + part.rows]
+        for part in parts_of(
+            self._root, self._names, ids, sees_nulls=self._sees_nulls, keeps_repeated=self._keeps_repeated
+        ):
+            mine = written(ids[done : done + part.rows])
             columns = part.columns
             if times is not None:  # rows that come several times count as often
                 again = np.repeat(np.arange(part.rows), times[done : done + part.rows])

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.batch.stack import materialize
+from penstock.core.columns.repeated_values import is_repeated
 from penstock.core.columns.spec import Columns, Field, Ids, Spec, is_list
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError, RowError
@@ -29,11 +30,21 @@ from penstock.plan.tree import inputs_of, leaves
 from penstock.resolve.resolved import resolve
 from penstock.resolve.row_places import RowPlaces
 from penstock.source.nulls import stored
-from penstock.source.protocol import BlockSource, BoundedSource, ColumnSource, NullSource, StoringSource
+from penstock.source.protocol import (
+    BlockSource,
+    BoundedSource,
+    ColumnSource,
+    NullSource,
+    ScannedSource,
+    StoringSource,
+)
+from penstock.stages.read.blocks import named_rows
 from penstock.stages.read.samples import load_samples
 
 #: Bytes of records, and rows, that are looked at together.
 _BYTES, _ROWS = 16 << 20, 1 << 20
+#: So many rows of small parts are looked at together.
+_SCANNED_ROWS = 1 << 16
 #: Of rows in columns, those between two that are wanted are loaded as well, if they are no more.
 _BRIDGED_ROWS = 1024
 
@@ -147,15 +158,22 @@ def row_values(
     return taken(whole, np.searchsorted(wanted, places))
 
 
-def parts_of(root: Node, names: set[str], ids: Ids, *, sees_nulls: bool) -> Iterator[_RowPart]:
-    """Columns of rows by their ids, which ascend."""
+def parts_of(
+    root: Node, names: set[str], ids: Ids | range, *, sees_nulls: bool, keeps_repeated: bool = False
+) -> Iterator[_RowPart]:
+    """Columns of rows by their ids, which ascend. keeps_repeated: text may come as Arrow dictionaries."""
     first_ids, links = resolve(root).first_ids, resolve(root).links
     if links:
-        yield from _parts_of_zips(root, names, ids, links, sees_nulls=sees_nulls)
+        yield from _parts_of_zips(root, names, written(ids), links, sees_nulls=sees_nulls)
         return
     for number, leaf in enumerate(leaves(root)):
-        low, high = np.searchsorted(ids, first_ids[number : number + 2])
-        yield from _Looking(leaf, names, sees_nulls=sees_nulls).batches(ids[low:high] - first_ids[number])
+        first, end = first_ids[number : number + 2].tolist()
+        if isinstance(ids, range):
+            some: Ids | range = range(max(0, ids.start - first), min(end, ids.stop) - first)
+        else:
+            low, high = np.searchsorted(ids, [first, end])
+            some = ids[low:high] - first
+        yield from _Looking(leaf, names, sees_nulls=sees_nulls, keeps_repeated=keeps_repeated).batches(some)
 
 
 def _parts_of_zips(
@@ -212,16 +230,25 @@ class _RowsNamed:
             raise PlanError(f"{places(int(self._ids[error.row]))}: {error.found}; {error.do}") from None
 
 
+def written(numbers: Ids | range) -> Ids:
+    """Numbers as an array."""
+    return np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
+
+
 def taken(column: Any, rows: Ids) -> Any:
     """Rows of a column, by their numbers."""
     return column.take(pa.array(rows)) if isinstance(column, pa.Array) else column[rows]
 
 
 def _joined(parts: Sequence[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
     if not any(isinstance(part, pa.Array) for part in parts):
         return np.concatenate(parts)
     if len(parts) > 1 and not len(parts[0]):  # what is made of no rows knows of no nulls
         return _joined(parts[1:])
+    if any(map(is_repeated, parts)) and not all(map(is_repeated, parts)):
+        parts = [part.dictionary_decode() if is_repeated(part) else part for part in parts]
     return pa.concat_arrays([part if isinstance(part, pa.Array) else pa.array(part) for part in parts])
 
 
@@ -236,8 +263,9 @@ class _RowPart:
 class _Looking:
     """Goes through some columns of a source once."""
 
-    def __init__(self, leaf: Read, names: set[str], *, sees_nulls: bool) -> None:
+    def __init__(self, leaf: Read, names: set[str], *, sees_nulls: bool, keeps_repeated: bool = False) -> None:
         source: Any = leaf.opened.source
+        self._keeps_repeated = keeps_repeated
         self._read, self._spec, self._names = leaf.opened.read_ranges, source.spec, sorted(names)
         self._with_nulls = source if sees_nulls and source is not stored(source) else None
         needed = self._names
@@ -255,20 +283,59 @@ class _Looking:
         manifest = source.manifest
         self.rows = max(1, min(_ROWS, _BYTES * manifest.samples // max(1, manifest.size_bytes)))
 
-    def batches(self, samples: Ids) -> Iterator[_RowPart]:
+    def batches(self, samples: Ids | range) -> Iterator[_RowPart]:
         """The columns of samples, which ascend."""
+        is_scanned = isinstance(stored(self._source), ScannedSource)
+        return self._scanned(samples) if is_scanned else self._loaded(samples)
+
+    def _loaded(self, samples: Ids | range) -> Iterator[_RowPart]:
         for begin in range(0, len(samples), self.rows):
-            some = samples[begin : begin + self.rows]
+            some = written(samples[begin : begin + self.rows])
             for run in self._runs(some):
                 columns = self._load(run)
                 if self._with_nulls is not None:
                     columns = self._with_nulls.looked_at(columns)
                 yield _RowPart(len(run), _plain(columns, self._spec, self._names))
 
+    def _scanned(self, samples: Ids | range) -> Iterator[_RowPart]:
+        """The same part by part of the source, each decoded once; small ones together."""
+        edges = stored(self._source).first_row
+        if isinstance(samples, range):
+            cuts = np.clip(edges, samples.start, max(samples.start, samples.stop)) - samples.start
+        else:
+            cuts = np.searchsorted(samples, edges)
+        together, waiting, rows = min(_SCANNED_ROWS, self.rows), list[Mapping[str, Any]](), 0
+        for number in np.flatnonzero(np.diff(cuts)).tolist():
+            (first, end), (low, high) = edges[number : number + 2].tolist(), cuts[number : number + 2].tolist()
+            columns = self._part(number, first)
+            if high - low < end - first:
+                wanted = written(samples[low:high]) - first
+                columns = {name: taken(column, wanted) for name, column in columns.items()}
+            waiting.append(columns)
+            rows += high - low
+            if rows >= together:
+                yield self._together(waiting, rows)
+                waiting, rows = [], 0
+        if waiting:
+            yield self._together(waiting, rows)
+
+    def _together(self, parts: Sequence[Mapping[str, Any]], rows: int) -> _RowPart:
+        return _RowPart(rows, {name: _joined([part[name] for part in parts]) for name in self._names})
+
+    def _part(self, number: int, first: int) -> dict[str, Any]:
+        """The columns of a part of a source, which begins with this sample."""
+        with named_rows(self._source, first):
+            columns = stored(self._source).part_columns(number, keeps_repeated=self._keeps_repeated)
+            if self._source is not stored(self._source):
+                columns = self._source.applied(columns)
+        if self._with_nulls is not None:
+            columns = self._with_nulls.looked_at(columns)
+        return _plain(columns, self._spec, self._names)
+
     def columns(self, samples: Ids) -> dict[str, Any]:
         """The columns of samples in any order, each of which comes once; nothing for none."""
         turn = np.argsort(samples)
-        parts = [part.columns for part in self.batches(samples[turn])]
+        parts = [part.columns for part in self._loaded(samples[turn])]
         back = np.argsort(turn)
         return {name: taken(_joined([part[name] for part in parts]), back) for name in self._names if parts}
 

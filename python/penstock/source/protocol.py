@@ -217,6 +217,19 @@ class PartSource(BlockSource, Protocol):
 
 
 @runtime_checkable
+class ScannedSource(Protocol):
+    """A source whose parts can be had as columns, for whoever goes through all rows once: nothing is kept.
+
+    first_row: int64, the first row of each part, and the end of all.
+    """
+
+    first_row: Ids
+
+    def part_columns(self, number: int, *, keeps_repeated: bool = False) -> Columns:
+        """The columns of a part, as `BlockSource.load` gives them. keeps_repeated: text that repeats may be an Arrow dictionary, with nulls where it has some."""
+
+
+@runtime_checkable
 class ColumnSource(Protocol):
     """A source of which some columns can be read without the others."""
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.core.columns.repeated_values import is_repeated
 
 T = ps.table
 RNG = np.random.default_rng(7)
@@ -72,25 +75,61 @@ def test_neither_order_nor_blocks_nor_threads_matter(monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_filled_is_scaled_in_the_same_passes() -> None:
-    passes = 0
+    for strategy in ("mean", "median"):
+        counted = Counted(data())
+        T.Recipe(T.FillMissing(strategy), T.Standardize(), city=T.OneHot(), leave=["y", "page"]).fit(counted)
+        assert counted.passes == 1
 
-    class Counted:
-        def __init__(self, inner: Any) -> None:
-            self.inner = inner
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.inner, name)
+class Counted:
+    """A dataset that counts its passes."""
 
-        def blocks(self, columns: Any) -> Any:
-            nonlocal passes
-            passes += 1
-            return self.inner.blocks(columns)
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.passes = inner, 0
 
-    T.Recipe(T.FillMissing("mean"), T.Standardize(), city=T.OneHot(), leave=["y", "page"]).fit(Counted(data()))
-    assert passes == 1
-    passes = 0
-    T.Recipe(T.FillMissing("median"), T.Standardize(), city=T.OneHot(), leave=["y", "page"]).fit(Counted(data()))
-    assert passes == 2
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def blocks(self, columns: Any, **options: Any) -> Any:
+        self.passes += 1
+        return self.inner.blocks(columns, **options)
+
+
+def test_quantiles_that_the_first_rows_do_not_show_take_more_passes(tmp_path: Path) -> None:
+    values = np.random.default_rng(3).lognormal(size=200_000)
+    found = []
+    for name, order in (("mixed", values), ("sorted", np.sort(values)), ("few", values[:1000])):
+        pq.write_table(pa.table({"x": order}), tmp_path / f"{name}.parquet", row_group_size=70_000)
+        counted = Counted(ps.read(tmp_path / f"{name}.parquet"))
+        fitted = T.Recipe(T.Robust()).fit(counted)
+        found.append((counted.passes, learnt(fitted)))
+    assert [passes for passes, _ in found] == [1, 2, 1]
+    assert found[0][1][0][1][0] == found[1][1][0][1][0]
+    halves = [ps.read(tmp_path / "sorted.parquet").take(100_000), ps.read(tmp_path / "sorted.parquet").skip(100_000)]
+    assert learnt(together(halves, T.Recipe(T.Robust()))) == found[1][1]
+
+
+@pytest.mark.parametrize("fill", [None, "Rome"])
+def test_text_is_counted_as_dictionaries_as_it_is_as_text(tmp_path: Path, fill: str | None) -> None:
+    rng = np.random.default_rng(5)
+    texts = np.array(["Rome", "Oslo", "日本", "", "Bern"], object)[rng.integers(0, 5, 90_000)]
+    texts[:50_000][rng.random(50_000) < 0.1] = None
+    table = pa.table({"city": pa.array(texts.tolist(), pa.string()), "n": rng.integers(0, 9, 90_000)})
+    ops = [T.OneHot()] if fill is None else [T.FillMissing(value=fill), T.OneHot()]
+    found = []
+    for name, options in (
+        ("coded", {}),
+        ("plain", {"use_dictionary": False}),
+        ("some", {"dictionary_pagesize_limit": 2}),
+    ):
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=20_000, **options)
+        rows = ps.read(tmp_path / f"{name}.parquet", nulls="arrow")
+        for part in (rows, rows.filter(ps.col("n") > 3), rows.skip(123).take(45_678)):
+            blocks = list(part.blocks(["city"], repeated=True))
+            assert any(map(is_repeated, (one.columns["city"] for one in blocks))) == (name == "coded")
+            found.append(learnt(T.Recipe(city=ops).fit(part)))
+    assert found[:3] == found[3:6] == found[6:]
+    assert found[0] == learnt(T.Recipe(city=ops).fit(ps.from_arrays({"city": texts.tolist()}, nulls="arrow")))
 
 
 def test_rows_that_come_twice_count_twice() -> None:
@@ -132,7 +171,8 @@ def test_spreads_beyond_float64() -> None:
             T.Recipe(x=op).fit(rows)
 
 
-def test_parts_of_one_recipe_are_merged() -> None:
+def test_parts_of_one_recipe_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.transform.table.statistics.quantiles._HELD_TOGETHER", 1)
     one, other = T.Recipe(b=T.Standardize()), T.Recipe(b=T.MinMax())
     with pytest.raises(ps.PlanError, match=r"several recipes"):
         T.merge([one.partial(data()), other.partial(data())])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from penstock.core.columns.repeated_values import written_bytes as bytes_written_out
 from penstock.core.columns.rows import Rows, join_rows, pack_rows
-from penstock.core.columns.spec import Ids, Spec
+from penstock.core.columns.spec import Columns, Ids, Spec
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
@@ -32,7 +33,14 @@ from penstock.format.parquet.pruning import pruning_of
 from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access, Bounds
 from penstock.source.tables.hive import folder_columns
-from penstock.source.tables.table import TableColumn, arrow_errors, choose_columns, columns_of, with_nulls
+from penstock.source.tables.table import (
+    TableColumn,
+    arrow_errors,
+    choose_columns,
+    columns_of,
+    dictionary_of,
+    with_nulls,
+)
 
 #: Changes when what is stored of a decoded part does.
 _VERSION = 4
@@ -69,17 +77,38 @@ class Stored:
 
     def decode(self, part: int) -> Rows:
         """The samples of a part; DataError where the file does not hold what the columns say."""
-        parts = self.parts
-        place = self.files.place(int(parts.shard[part]), int(parts.group[part]))
+        with self._named(part):
+            table = self.samples(part)
+            columns = columns_of(table, self.columns, keeps_repeated=True)
+            return pack_rows(columns, self.spec, table.num_rows, threads=TOGETHER)
+
+    def part_columns(self, part: int, *, keeps_repeated: bool) -> Columns:
+        """The same as columns. keeps_repeated: text that lies there as a dictionary stays one."""
+        with self._named(part):
+            if not keeps_repeated:
+                return columns_of(self.samples(part), self.columns)
+            table = replace(self, files=replace(self.files, plain_bytes=0)).samples(part)
+            kept = {column.name: dictionary_of(table, column) for column in self.columns}
+            others = tuple(column for column in self.columns if kept[column.name] is None)
+            return {**kept, **columns_of(table, others)}
+
+    def samples(self, part: int) -> pa.Table:
+        """The samples of a part, as the file has them."""
         table = self.table(part, [column.stored for column in self.columns])
-        if parts.kept is not None and not parts.by_pages[part]:
-            table = table.take(pa.array(parts.kept[part]))
+        if self.parts.kept is not None and not self.parts.by_pages[part]:
+            table = table.take(pa.array(self.parts.kept[part]))
+        return table
+
+    @contextmanager
+    def _named(self, part: int) -> Iterator[None]:
+        """Says where a row lies that is wrong."""
+        place = self.files.place(int(self.parts.shard[part]), int(self.parts.group[part]))
         try:
             with arrow_errors(place, DAMAGED):
-                columns = columns_of(table, self.columns, keeps_repeated=True)
-                return pack_rows(columns, self.spec, table.num_rows, threads=TOGETHER)
+                yield
         except RowError as error:
-            raise DataError(f"{place}, row {int(parts.wanted(part)[error.row]):,}: {error.found}; {error.do}") from None
+            row = int(self.parts.wanted(part)[error.row])
+            raise DataError(f"{place}, row {row:,}: {error.found}; {error.do}") from None
 
     def key(self, part: int) -> str:
         """What names a decoded part in the cache."""
@@ -147,6 +176,10 @@ class Parquet:
     def part(self, number: int) -> tuple[Rows, bool]:
         """A decoded part, and whether it stays where it is."""
         return self.decoded.part(number)
+
+    def part_columns(self, number: int, *, keeps_repeated: bool = False) -> Columns:
+        """See `source.protocol.ScannedSource`."""
+        return self.stored.part_columns(number, keeps_repeated=keeps_repeated)
 
     def place(self, sample: int) -> str:
         """Where a row lies, for messages."""

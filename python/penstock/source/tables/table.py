@@ -169,6 +169,19 @@ def _column(
     return np.concatenate(parts) if column.field.is_fixed else joined(parts)
 
 
+def dictionary_of(table: pa.Table, column: TableColumn) -> pa.DictionaryArray | None:
+    """A column of text that is a dictionary in a table, as one with large_string; None for what is none, or must change."""
+    if column.field.dtype != "string" or column.field.shape or column.default is not None or len(column.path) > 1:
+        return None
+    found = table.column(column.path[0]) if column.path[0] in table.schema.names else None
+    if found is None or not pa.types.is_dictionary(found.type) or not is_text(found.type.value_type):
+        return None
+    if found.null_count and not column.field.nullable:
+        return None
+    whole = found.unify_dictionaries().combine_chunks() if found.num_chunks != 1 else found.chunk(0)
+    return pa.DictionaryArray.from_arrays(whole.indices, whole.dictionary.cast(pa.large_string()))
+
+
 def _descend(array: pa.Array, column: TableColumn) -> pa.Array:
     for name in column.path[1:]:
         try:

@@ -110,7 +110,7 @@ def load_block(source: BlockSource, first: int, rows: int, *, threads: int = 1, 
 
     may_be_fewer: as those of a stream whose next row cannot be drawn.
     """
-    with _named(source, first):
+    with named_rows(source, first):
         columns = source.load(first, rows)
     if may_be_fewer:
         rows = min(rows, *map(len, columns.values())) if not isinstance(columns, Rows) else rows
@@ -130,7 +130,8 @@ def load_block(source: BlockSource, first: int, rows: int, *, threads: int = 1, 
 
 
 @contextmanager
-def _named(source: BlockSource, first: int) -> Iterator[None]:
+def named_rows(source: BlockSource, first: int) -> Iterator[None]:
+    """Turns what is wrong with one of some rows, which begin with sample `first`, into a DataError that says where it lies."""
     try:
         yield
     except RowError as error:

@@ -102,8 +102,7 @@ class FittedRecipe:
         Example:
             data = ps.from_arrays({"x": np.arange(10.0)})
             first = ps.table.Recipe(ps.table.Robust()).partial(data)
-            half = ps.table.merge([first])  # a median takes two passes
-            ps.table.merge([half.partial(data)]).is_fitted == True
+            ps.table.merge([first]).is_fitted == True
         """
         check_progress("fit", progress)
         check_dataset("partial", data)
@@ -111,7 +110,7 @@ class FittedRecipe:
         rows = self._without_missing(data)
         searches, chains = self._next_searches, dict(self.chains)
         needed = {name for one in searches if not one.is_done for name in chains[one.column][0].needs(one.column)}
-        blocks = rows.blocks([name for name, _ in self.fields if name in needed] or [self.fields[0][0]])
+        blocks = rows.blocks([name for name, _ in self.fields if name in needed] or [self.fields[0][0]], repeated=True)
         done = 0
 
         def note(count: int) -> None:
@@ -253,7 +252,7 @@ class FittedRecipe:
 def merge(parts: Sequence[Partial]) -> FittedRecipe:
     """A recipe with what several parts of the data have to say together: to the bit what one fit on all of it gives.
 
-    Exact quantiles take several passes, so that it may not be fitted yet: then ask the parts again.
+    Exact quantiles may take several passes, so that it may not be fitted yet: then ask the parts again.
 
     Args:
         parts: what `partial` of one recipe gave, of each part of the data once.

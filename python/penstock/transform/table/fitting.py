@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core import kernels
+from penstock.core.columns.repeated_values import is_repeated
 from penstock.core.columns.spec import Ids, Spec
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError, RowError
@@ -23,6 +24,7 @@ from penstock.transform.table.op import ColumnOp
 from penstock.transform.table.program import Input, Walked, native, walk
 from penstock.transform.table.statistics.moments import Moments
 from penstock.transform.table.statistics.protocol import Block, Statistic
+from penstock.transform.table.statistics.quantiles import Quantiles
 
 Chains = Mapping[str, tuple[ColumnOp, ...]]
 
@@ -70,6 +72,9 @@ def searches_of(chains: Chains, fields: Spec, running: Sequence[Search] = ()) ->
                 first = place if first is None else first
                 found.setdefault((name, place), Search(name, place, first, statistic))
             lane = op.after(lane)
+    searched = [one.statistic for one in found.values() if isinstance(one.statistic, Quantiles)]
+    for one in searched:
+        one.share_room(len(searched))
     return [*found.values()]
 
 
@@ -160,7 +165,9 @@ class Tap:
         """An Arrow array of text, whole numbers or floats, with nulls where values are missing."""
         if self._kind == "text":
             fill = self._walked.input.fill if self._walked else None
-            return column if fill is None else column.fill_null(fill)
+            if fill is None:
+                return column
+            return (column.dictionary_decode() if is_repeated(column) else column).fill_null(fill)
         if self._kind == "integer" and self._program is None:
             numbers, missing = self._native(column)
             return pa.array(numbers, mask=missing)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core import kernels
+from penstock.core.columns.repeated_values import is_repeated
 from penstock.core.columns.rows import spans_to_arrow
 from penstock.core.columns.spec import Columns, Field, Spans, Spec, is_text
 from penstock.core.errors import PlanError, RowError
@@ -140,6 +141,8 @@ def native(column: Any, given: Input) -> Any:
         column = spans_to_arrow(column)
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks)
+    if is_repeated(column):
+        column = column.dictionary_decode()
     if not isinstance(column, pa.Array):
         return _numbers(np.asarray(column), None, given)
     if is_text(column.type):

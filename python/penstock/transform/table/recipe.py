@@ -63,7 +63,7 @@ class Recipe:
         vars(self).update(items=items, columns=named, target=target, leave=left)
 
     def fit(self, data: Any, *, allow: str | Sequence[str] = (), progress: Any = None) -> FittedRecipe:
-        """The recipe with what it learns of rows. Reads the columns that it needs in as many passes as it has to, two for most recipes, on all cores.
+        """The recipe with what it learns of rows. Reads the columns that it needs in as many passes as it has to, one for most recipes, on all cores.
 
         What is learnt does not depend on the order of the rows, on threads, or on parts (`partial`): to the bit.
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.columns.repeated_values import is_repeated
 from penstock.core.errors import DataError
 from penstock.transform.table.statistics.protocol import Block
 
@@ -29,8 +30,14 @@ class Counts:
         """See `Statistic`."""
         values = block.values
         self.missing += values.null_count
-        found = pc.value_counts(values.drop_null() if values.null_count else values)
-        self._take(found.field(0), found.field(1).to_numpy())
+        given = values.drop_null() if values.null_count else values
+        if is_repeated(given):
+            counts = np.bincount(given.indices.to_numpy(zero_copy_only=False), minlength=len(given.dictionary))
+            there = np.flatnonzero(counts)
+            self._take(given.dictionary.take(pa.array(there)), counts[there])
+        else:
+            found = pc.value_counts(given)
+            self._take(found.field(0), found.field(1).to_numpy())
 
     def merge(self, other: Self) -> None:
         """See `Statistic`."""
@@ -51,7 +58,7 @@ class Counts:
             self._refuse(len(values))
 
     def _add_up(self) -> None:
-        if len(self._parts) > 1:
+        if self._pending:
             values = pa.chunked_array([part for part, _ in self._parts])
             counts = np.concatenate([part for _, part in self._parts])
             table = pa.table({"value": values, "count": counts}).group_by("value").aggregate([("count", "sum")])

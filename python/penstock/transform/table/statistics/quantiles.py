@@ -1,4 +1,7 @@
-"""Quantiles, exact: each pass knows 16 bits more of the numbers at the wanted ranks, until few enough are left to be held."""
+"""Quantiles, exact: each pass knows 16 bits more of the numbers at the wanted ranks, until few enough are left to be held.
+
+The first block says where the quantiles may lie. Numbers there are held from the first pass on, while they are few, and where the quantiles do lie there, that pass was the only one.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,10 @@ from penstock.transform.table.statistics.protocol import Block
 
 #: Bits that a pass finds out, and all of them.
 _DIGIT, _BITS = 16, 64
-#: Numbers of a column that are held at most.
-_HELD = 1 << 22
+#: Numbers that are held at most: of all columns that are searched together, and of one of them.
+_HELD_TOGETHER, _HELD = 1 << 24, 1 << 22
+#: How far from a block's quantiles those of all rows may lie, in standard deviations of their ranks.
+_DEVIATIONS = 5
 
 
 class Quantiles:
@@ -29,7 +34,10 @@ class Quantiles:
 
     def __init__(self, fractions: Sequence[float]) -> None:
         self.fractions = tuple(fractions)
+        self.most_held = _HELD
         self.count: int | None = None
+        #: Leading 16 bits of the patterns that are held in the first pass; None as long as there was no number.
+        self._guess: npt.NDArray[np.uint64] | None = None
         self.found = dict[int, float]()
         self._known, self._prefixes, self._before = 0, np.zeros(1, np.uint64), [0]
         self._holds = False
@@ -37,7 +45,7 @@ class Quantiles:
 
     def _begin(self) -> None:
         self._counts = np.zeros(0 if self._holds else len(self._prefixes) << _DIGIT, np.int64)
-        self._held = list[npt.NDArray[np.float64]]()
+        self._held, self._held_count = list[npt.NDArray[np.float64]](), 0
 
     def add(self, block: Block) -> None:
         """See `Statistic`."""
@@ -47,10 +55,43 @@ class Quantiles:
         if not self._known and np.isinf(block.values).any():
             raise infinite_row(block.values)
         kernels.table_radix_count(block.values, self._known, self._prefixes, self._counts)
+        if not self._known:
+            self._hold(block.values)
+
+    def share_room(self, columns: int) -> None:
+        """Holds no more than its part, where so many columns are searched together."""
+        self.most_held = min(_HELD, max(1, _HELD_TOGETHER // columns))
+
+    def _hold(self, values: npt.NDArray[np.float64]) -> None:
+        """Holds numbers that may be the quantiles, as long as they are few."""
+        if self._guess is None:
+            self._guess = self._guessed()
+        if self._guess is not None and len(self._guess):
+            self._held.append(kernels.table_radix_collect(values, _DIGIT, self._guess))
+            self._held_count += len(self._held[-1])
+            if self._held_count > self.most_held:
+                self._guess, self._held = np.zeros(0, np.uint64), []
+
+    def _guessed(self) -> npt.NDArray[np.uint64] | None:
+        """Where the quantiles may lie, by the counts of the first rows."""
+        ends = np.cumsum(self._counts)
+        count, near = int(ends[-1]), list[npt.NDArray[Any]]()
+        if not count:
+            return None
+        for fraction in self.fractions:
+            distance = _DEVIATIONS * math.sqrt(count * fraction * (1 - fraction)) + 1
+            ranks = np.clip([count * fraction - distance, count * fraction + distance], 0, count - 1)
+            first, last = np.searchsorted(ends, ranks.astype(np.int64), side="right").tolist()
+            near.append(np.arange(first, last + 1, dtype=np.uint64))
+        return np.unique(np.concatenate(near))
 
     def merge(self, other: Self) -> None:
         """See `Statistic`."""
         self._counts = self._counts + other._counts
+        if self._guess is not None and other._guess is not None and not self._known:
+            self._guess = np.intersect1d(self._guess, other._guess)
+        elif self._guess is None:
+            self._guess = other._guess
         self._held = [*self._held, *other._held]
 
     def next(self) -> Self | None:
@@ -77,11 +118,15 @@ class Quantiles:
                 before.append(int(ends[digit] - counts[place, digit]))
                 held += int(counts[place, digit])
         self._known += _DIGIT
+        if self._known == _DIGIT and self._guess is not None and np.isin(prefixes, self._guess).all():
+            self._prefixes, self._before = np.array(prefixes, np.uint64), before
+            self._look_up()
+            return None
         if self._known == _BITS:
             self._from_patterns(wanted, prefixes, before)
             return None
         self._prefixes, self._before = np.array(prefixes, np.uint64), before
-        self._holds = held <= _HELD
+        self._holds = held <= self.most_held
         self._begin()
         return self
 
@@ -98,6 +143,7 @@ class Quantiles:
             for rank in self._ranks(fraction):
                 place = int(np.searchsorted(self._before, rank, side="right")) - 1
                 self.found[rank] = float(values[begins[place] + rank - self._before[place]]) + 0.0
+        self._counts, self._held, self._guess = np.zeros(0, np.int64), [], None
 
     def _ranks(self, fraction: float) -> tuple[int, ...]:
         if not self.count:
