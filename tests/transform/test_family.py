@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,9 @@ from penstock.core.columns.spec import Columns, Field, Spec
 from penstock.core.draw_keys import DrawKeys
 from penstock.transform import family
 from penstock.transform.family import Chains, Family, Fitted, Kernel, Op, Site, Workspace, groups_of, path_number
-from support import promises
+from support import plans, promises
 from support.images import encoded, picture, spans
+from support.plans import passes
 
 I = ps.image  # noqa: E741  # as users write it
 ROWS = 30
@@ -65,45 +65,23 @@ PLANS: dict[str, Callable[[], ps.Dataset]] = {
 }  # fmt: skip
 
 
-def passes(plan: ps.Dataset, epochs: int = 2, **options: Any) -> list[dict[str, Any]]:
-    with ps.Loader(plan, **options) as loader:
-        return [promises.keep(batch) for _ in range(epochs) for batch in loader]
-
-
 def allocate(_: str, field: Field, rows: int) -> Any:
     return np.empty((rows, *field.shape), field.dtype)
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_ranks_make_one_batch(plan: Callable[[], ps.Dataset]) -> None:
-    wanted = passes(plan())
-    for world in (2, 4):
-        parts = zip(*(passes(plan(), rank=rank, world_size=world) for rank in range(world)), strict=True)
-        for step, part in enumerate(parts):
-            promises.assert_same(promises.join(part), wanted[step], f"{world} ranks, step {step}")
+    plans.ranks_make_one_batch(plan)
 
 
 def test_three_ranks_mix_up_in_threes() -> None:
     plan = data().transform(image=[I.Decode(), I.CenterCrop(10)]).batch(9).transform(I.MixUp(num_classes=10))
-    wanted = passes(plan, 1)
-    parts = zip(*(passes(plan, 1, rank=rank, world_size=3) for rank in range(3)), strict=True)
-    for step, part in enumerate(parts):
-        promises.assert_same(promises.join(part), wanted[step], f"step {step}")
+    plans.ranks_make_one_batch(lambda: plan, 3, epochs=1)
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_it_resumes_and_any_step_can_be_made(plan: Callable[[], ps.Dataset]) -> None:
-    wanted = passes(plan())
-    with ps.Loader(plan()) as loader:
-        batches = iter(loader)
-        next(batches)
-        state = json.loads(json.dumps(loader.state_dict()))
-        if "pack" not in str(plan()):
-            promises.assert_same(promises.keep(loader.batch_at(1, 1)), wanted[len(loader) + 1])
-    with ps.Loader(plan()) as loader:
-        loader.load_state_dict(state)
-        for step, batch in enumerate(loader, 1):
-            promises.assert_same(promises.keep(batch), wanted[step], f"step {step}")
+    plans.resumes(plan, at_any_step="pack" not in str(plan()))
 
 
 @pytest.mark.slow
@@ -111,8 +89,7 @@ def test_it_resumes_and_any_step_can_be_made(plan: Callable[[], ps.Dataset]) -> 
     "plan", [PLANS["all"], PLANS["one of a step"], PLANS["text packed"]], ids=["all", "one of a step", "text packed"]
 )
 def test_processes_make_the_same(plan: Callable[[], ps.Dataset]) -> None:
-    for found, wanted in zip(passes(plan(), isolation="process"), passes(plan()), strict=True):
-        promises.assert_same(found, wanted)
+    plans.is_the_same_with(plan, isolation="process")
 
 
 def upper(batch: dict[str, Any]) -> dict[str, Any]:
