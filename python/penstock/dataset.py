@@ -26,6 +26,7 @@ from penstock.core.verbs.options_by_name import options_by_name
 from penstock.core.verbs.padding import as_names, as_padding_value
 from penstock.core.verbs.trainers import refuse_trainers
 from penstock.core.warnings import warn
+from penstock.plan.ends import with_lanes
 from penstock.plan.nodes import (
     Batch,
     BatchTokens,
@@ -678,7 +679,7 @@ class Dataset:
         """
         return self._then(
             Batch(
-                input=self.root,
+                input=self.root if steps is not None else with_lanes(self.root),
                 size=size,
                 drop_last=drop_last,
                 pad=pad,
@@ -979,7 +980,8 @@ class Dataset:
     def take(self, count: int) -> Dataset:
         """The first rows of an epoch.
 
-        Before `shuffle`, always the same rows: take(1000).shuffle(seed=0). After it, those that come first in every epoch: others each time.
+        Before `shuffle`, always the same rows: take(1000).shuffle(seed=0). After it, those that come first in every epoch: others each time. After `filter` by a function,
+        `flat_map` or `pack`, an epoch ends after so many rows.
 
         Args:
             count: how many, or all of them if they are fewer.
@@ -991,7 +993,7 @@ class Dataset:
 
     @options_by_name("write skip(count)")
     def skip(self, count: int) -> Dataset:
-        """All but the first rows of an epoch: data.skip(1000) and data.take(1000) are all of `data`.
+        """All but the first rows of an epoch: data.skip(1000) and data.take(1000) are all of `data`, also after `filter` by a function, `flat_map` or `pack`.
 
         Args:
             count: how many are left out.

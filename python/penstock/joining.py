@@ -14,6 +14,7 @@ from penstock.dataset import Dataset
 from penstock.looking.pairing import paired, warn_of_names
 from penstock.plan.check import check_verb
 from penstock.plan.nodes import Concat, Mix, Node, SourceColumn, Take, Zip
+from penstock.plan.tree import lane_stage
 from penstock.plan.weights import read_weights
 from penstock.resolve.draw_checks import check_draws
 from penstock.resolve.order_checks import check_order
@@ -25,7 +26,8 @@ def concat(datasets: Iterable[Dataset], *, source: str | None = None) -> Dataset
     """The rows of several datasets, one after another.
 
     What comes after, `shuffle` say, takes the rows of all. Datasets that are shuffled already stay one after another, each in its own order. The same
-    dataset twice gives its rows twice.
+    dataset twice gives its rows twice. Where one has a `filter` by a function, `flat_map` or `pack`, all come one after another in each lane of the batch, whose epochs then end with the
+    data.
 
     Args:
         datasets: a list of datasets whose columns have the same names and types; functions and ops of each may come before.
@@ -68,7 +70,8 @@ def mix(
     shuffled and augmented anew.
 
     Lanes end together, so an epoch has some rows fewer a lane (or more, with "all_exhausted") than `len` says before there are lanes; `len` of the loader
-    is exact.
+    is exact. Behind a `filter` by a function, `flat_map` or `pack`, an epoch ends with the first lane that has no row left of a dataset; with `stop="all_exhausted"`,
+    say `rows=`, or `batch(…, steps=…)`.
 
     Args:
         datasets: a list of datasets whose columns have the same names and types.
@@ -103,7 +106,8 @@ def zip(datasets: Iterable[Dataset], *, on: str | None = None, strict: bool = Tr
     """The rows of several datasets side by side, with the columns of all.
 
     Functions and ops of each, `take`, `skip`, `every`, `filter` by an expression and `concat` may come before; `shuffle` and all that mixes rows come
-    after, so that rows stay paired. The order, random numbers of what follows and `sample_ids` are those of the first dataset.
+    after, so that rows stay paired. Behind a `filter` by a function, `flat_map` or `pack`, row i of a lane of the batch is paired with row i of that lane; a lane in which they are not equally
+    many is an error when the epoch ends. The order, random numbers of what follows and `sample_ids` are those of the first dataset.
 
     Args:
         datasets: a list of datasets; no two have a column of one name, but for the key.
@@ -130,6 +134,12 @@ def zip(datasets: Iterable[Dataset], *, on: str | None = None, strict: bool = Tr
     """
     roots = _roots("zip", datasets)
     check_flags("zip", strict=strict)
+    if any(lane_stage(root) is not None for root in roots):
+        check_verb(Zip(inputs=roots, on=on))
+        if not strict:
+            raise PlanError(
+                "zip: strict=False cuts datasets to the shortest before anything runs, and how many rows lane stages give is known once they ran; leave it out"
+            )
     if on is not None:
         roots = paired(roots, on, strict=strict)
     check_verb(Zip(inputs=roots))
@@ -142,7 +152,7 @@ def zip(datasets: Iterable[Dataset], *, on: str | None = None, strict: bool = Tr
     node = Zip(inputs=roots, on=on)
     check_draws(node)
     check_order(node)
-    if on is None:
+    if on is None and lane_stage(node) is None:
         warn_of_names(roots)
     return Dataset(node)
 

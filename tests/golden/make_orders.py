@@ -107,9 +107,17 @@ def lane_stages(data: ps.Dataset, crop: dict[str, Any]) -> dict[str, ps.Dataset]
         "lanes, mix above": ps.mix([some, data.flat_map(_backwards, rows=5)], weights=[1, 2]),
     }
     made = {name: plan.transform(**crop) for name, plan in made.items()}
+    half = ps.from_arrays({"half": np.arange(30)}).filter(lambda batch: batch["half"] % 3 != 1)
+    joined = {
+        "lanes, concat": ps.concat([some, data.flat_map(_backwards, rows=5), data]).transform(**crop),
+        "lanes, mix": ps.mix([some, data], weights=[2, 1]).transform(**crop),
+        "lanes, cut": some.skip(5).take(13).transform(**crop),
+        "lanes, zip": ps.zip([half, ps.from_arrays({"n": np.arange(30)}).filter(lambda batch: batch["n"] % 3 != 1)]),
+    }
     made["lanes, pack"] = texts.pack("tokens", length=7, window=5)
     made["lanes, pack, concat"] = texts.pack("tokens", length=7, strategy="concat")
-    ended = {f"{name}, to the end": made[name].batch(4, lanes=4) for name in ("lanes, filter", "lanes, pack, concat")}
+    ended = {name: made[name] for name in ("lanes, filter", "lanes, pack, concat")} | joined
+    ended = {f"{name}, to the end": plan.batch(4, lanes=4) for name, plan in ended.items()}
     return {name: plan.batch(4, lanes=4, steps=40) for name, plan in made.items()} | ended
 
 

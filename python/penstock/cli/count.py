@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -20,8 +21,24 @@ WorldSize = Annotated[int | None, typer.Option(min=1, help="Ranks, with batch(â€
 Again = Annotated[bool, typer.Option("--again", help="Count anew what was counted before.")]
 
 
+class Policy(StrEnum):
+    """What is done about bad rows."""
+
+    RAISE = "raise"
+    SUBSTITUTE = "substitute"
+    SKIP = "skip"
+
+
+OnError = Annotated[Policy, typer.Option(help="What is done about bad rows: as the Loader does that trains.")]
+
+
 def count(
-    plan: Plan, epochs: Epochs = 1, world_size: WorldSize = None, again: Again = False, as_json: Json = False
+    plan: Plan,
+    epochs: Epochs = 1,
+    world_size: WorldSize = None,
+    again: Again = False,
+    on_error: OnError = Policy.RAISE,
+    as_json: Json = False,
 ) -> None:
     """Count how many rows the epochs of a plan have, before several ranks train on it.
 
@@ -32,6 +49,7 @@ def count(
     Examples:
         penstock count mine:validation
         penstock count mine:training --epochs 10
+        penstock count mine:training --on-error skip
     """
     began_at = time.perf_counter()
     found = named_in_module(f"count {plan}", plan)
@@ -39,7 +57,13 @@ def count(
     if not isinstance(dataset, Dataset):
         raise PlanError(f"count {plan}: is a {type(dataset).__name__}; name a dataset, or a function that returns one")
     with progress("Counting") as report:
-        rows = dataset.count_rows(epochs=epochs, world_size=world_size, again=again, progress=report)
+        rows = dataset.count_rows(
+            epochs=epochs,
+            world_size=world_size,
+            again=again,
+            on_error=on_error.value,
+            progress=report,
+        )
     if as_json:
         print_json({"plan": plan, "rows": rows, "seconds": time.perf_counter() - began_at})
         return

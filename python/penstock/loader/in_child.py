@@ -85,7 +85,7 @@ class InChild:
             self._known = dict(zip((Position(end.epoch, step) for step in steps), made.places, strict=True))
             self._known[self._expected] = made.places[-1]
         if isinstance(made.work.order, NaturalBatches):
-            self._share.lowered.lanes.know(end.epoch, made.work.order.rows.lane_rows())
+            self._share.lowered.lanes.know(end.epoch, made.work.order.ends)
         return self._delivered(made)
 
     def interrupt(self) -> None:

@@ -183,6 +183,7 @@ class ThisRank:
                     f"an epoch has, batch(…, steps=…)"
                 )
             share.order_of(epoch).check_ranks(share.world_size)
+            share.lowered.lanes.check_ends(epoch)
 
     def steps_of(self, epoch: int) -> int | None:
         """Steps in an epoch; None where the data says how many, and nobody counted them here."""

@@ -23,6 +23,7 @@ from penstock.observe.ledger.writer import StepRows as LedgerRows
 from penstock.observe.quarantine import BadSample
 from penstock.order.epoch_contents import EpochContents, contents_of, padding
 from penstock.order.rows.lane_rows import LANE_ROWS
+from penstock.order.rows.rows_given import rows_given
 from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Position
 from penstock.order.steps.natural import NaturalBatches
@@ -40,7 +41,7 @@ from penstock.runtime.free_memory import default_memory
 from penstock.runtime.stage import Delivered
 from penstock.source.protocol import Access
 from penstock.stages.bad_rows import BadRow, Tolerance
-from penstock.stages.lanes.states import Place, rows_given
+from penstock.stages.lanes.states import Place
 from penstock.stages.read.ahead import Ahead
 from penstock.storage.cache.storage import CachedStorage
 

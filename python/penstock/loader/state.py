@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from penstock.core.arguments import is_whole
+from penstock.core.columns.spec import Ids
 from penstock.core.errors import StateError
 from penstock.core.messages import quoted
 from penstock.core.warnings import warn
@@ -72,31 +75,45 @@ def _ends_entry(share: RankShare, here: Position) -> dict[str, Any]:
     """Where an epoch's equal parts are over: how many rows lanes give in it, as far as that is known and steps from here on follow from it."""
     if not share.lowered.lanes.has_ends:
         return {}
-    order = share.order_of(here.epoch)
-    if not here.step or here.step < order.even_steps:
+    order = share.lowered.lanes.order_of(here.epoch)
+    if not here.step:
         return {}
-    ends = order.rows.lane_rows().tolist()
-    return {"ends": {str(lane): rows for lane, rows in enumerate(ends) if rows < LANE_ROWS}}
+    ends = order.ends
+    if here.step < order.even_steps:
+        if order.is_single:
+            return {}
+        ends = np.where(ends <= order.given_before(order.rows_before(here.step)), ends, LANE_ROWS)
+    known = [lane for lane in range(order.lanes) if (ends[:, lane] < LANE_ROWS).any()]
+    return {"ends": {str(lane): ends[:, lane].tolist() if len(ends) > 1 else int(ends[0, lane]) for lane in known}}
 
 
 def _use_ends(share: RankShare, position: Position, state: Mapping[str, Any]) -> None:
     """The lanes of a state's epoch give as many rows as it says. StateError where others were counted here, or it was changed."""
     if "ends" not in state or not share.lowered.lanes.has_ends:
         return
-    saved, known = state["ends"], share.order_of(position.epoch).rows.lane_rows().copy()
-    if not isinstance(saved, dict) or not all(
-        str(lane).isdecimal() and int(lane) < len(known) and is_whole(rows) and 0 <= rows < LANE_ROWS
-        for lane, rows in saved.items()
-    ):
-        raise StateError(f"the state says {quoted(saved)} of where lanes end; it was changed")
-    for lane, rows in ((int(lane), int(rows)) for lane, rows in saved.items()):
-        if rows != known[lane] < LANE_ROWS:
-            raise StateError(
-                f"the state says that lane {lane} gives {rows:,} rows in epoch {position.epoch:,}, and here it gives {known[lane]:,}; the data, or what a function looks at, is another: "
-                f"go on with what was trained on, or start anew"
-            )
-        known[lane] = rows
-    share.lowered.lanes.know(position.epoch, known)
+    lanes = share.lowered.lanes
+    known = lanes.order_of(position.epoch).ends.copy()
+    found = _ends_of(state["ends"], known.shape)
+    is_other = (found < LANE_ROWS) & (known < LANE_ROWS) & (found != known)
+    for number, lane in np.argwhere(is_other)[:1].tolist():
+        raise StateError(
+            f"the state says that lane {lane} gives {found[number, lane]:,} rows in epoch {position.epoch:,}, and here it gives {known[number, lane]:,}; the data, or what a function looks at, is another: "
+            f"go on with what was trained on, or start anew"
+        )
+    lanes.know(position.epoch, found)
+
+
+def _ends_of(saved: Any, shape: tuple[int, ...]) -> Ids:
+    """How many rows lanes of each stage give by a state, int64 (stages, lanes); StateError where it cannot be."""
+    found, (stages, lanes) = np.full(shape, LANE_ROWS), shape
+    entries: list[tuple[Any, Any]] = [*saved.items()] if isinstance(saved, dict) else [("", ())]
+    for lane, rows in entries:
+        each = rows if stages > 1 and isinstance(rows, list) else [rows]
+        is_lane = isinstance(lane, str) and lane.isdecimal() and len(lane) < 20 and int(lane) < lanes
+        if not is_lane or len(each) != stages or not all(is_whole(one) and 0 <= one <= LANE_ROWS for one in each):
+            raise StateError(f"the state says {quoted(saved)} of where lanes end; it was changed")
+        found[:, int(lane)] = each
+    return found
 
 
 def _position_of(state: Mapping[str, Any], rank: ThisRank) -> Position:

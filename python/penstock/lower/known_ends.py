@@ -11,7 +11,7 @@ from penstock.batch.pack import sequences_of
 from penstock.core.columns.spec import Ids
 from penstock.core.verbs.lengths import Lengths
 from penstock.order.steps.demand import DemandOrder
-from penstock.plan.nodes import Node, Pack, Read
+from penstock.plan.nodes import InLanes, Node, Pack, Read
 from penstock.plan.tree import flow, leaves
 from penstock.resolve.resolved import below_all_rows, resolve
 from penstock.source.protocol import AnySource
@@ -19,7 +19,12 @@ from penstock.source.protocol import AnySource
 
 def known_ends(node: Node, order: DemandOrder) -> Callable[[int], Ids] | None:
     """By epoch, how many rows of each lane come out of a stage; None where only the data says. order: of its input, epoch by epoch."""
-    if not isinstance(node, Pack) or not order.has_ends or order.epoch_rows is None:
+    rows = order.epoch_rows
+    if not order.has_ends or rows is None:
+        return None
+    if isinstance(node, InLanes):
+        return lambda _: rows
+    if not isinstance(node, Pack):
         return None
     lengths = (
         _held_lengths(node.input, node.columns[0]) if node.lengths is None else _given_lengths(node.input, node.lengths)

@@ -46,13 +46,14 @@ def feed_of(
     feed = (EndingFeed if order.has_ends else LaneFeed)(
         STAGES[type(node)](node, above.where.cpus, partial(call_of, context=above)),
         order,
-        lambda works, last: Run(
+        lambda works, last, wake: Run(
             (*stages, last),
             budget.follow(works),
             Depth(out=depth, between=depth, most=2 * depth),
             budget,
             tuner,
             thread_setup=None if here.thread_setup is None else here.thread_setup(),
+            wake=wake,
         ),
         first_id=int(above.sources.first_ids[number]),
         place=here.sources.places(),

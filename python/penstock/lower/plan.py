@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-from penstock.core.columns.spec import Field, Ids
+from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError
 from penstock.deliver import Deliver
 from penstock.lower.cache_places import cache_places
@@ -30,7 +29,7 @@ from penstock.runtime.tuner import Tuner
 from penstock.source.protocol import AnySource, BlockSource, Paced
 from penstock.stages.bad_rows import Tolerance
 from penstock.stages.deliver_columns import VALID
-from penstock.stages.lanes.all_feeds import LaneFeeds
+from penstock.stages.lanes.all_feeds import Counts, LaneFeeds
 
 #: Steps whose batches are small are made together, up to ITEM_BYTES and so many steps.
 _ITEM_STEPS = 1024
@@ -129,12 +128,12 @@ def _ready(lowered: Stages, deliver: Deliver, *, steps_per_item: int) -> Lowered
     )
 
 
-def _counts_of(lowered: Stages) -> Callable[[int], Ids] | None:
-    """How many rows the one lane stage gives, where epochs end with them and that is arithmetic."""
+def _counts_of(lowered: Stages) -> list[Counts]:
+    """How many rows each lane stage gives, where epochs end with them and that is arithmetic."""
     if not has_natural_ends(lowered.context.order):
-        return None
-    (output,), (feed,) = lowered.context.sources.origins, lowered.feeds
-    return known_ends(cast("LaneOutput", output).node, feed.order)
+        return []
+    pairs = zip(lowered.context.sources.origins, lowered.feeds, strict=True)
+    return [known_ends(cast("LaneOutput", output).node, feed.order) for output, feed in pairs]
 
 
 def _needs_step_alone(node: Node) -> bool:

@@ -41,6 +41,10 @@ class Node:
     fixes_epoch: ClassVar[bool] = False
     #: It reads rows in any order, which sources that come once cannot give.
     reads_by_number: ClassVar[bool] = False
+    #: Above a lane stage, which of its rows come when follows from where its lanes end.
+    needs_ends: ClassVar[bool] = False
+    #: Above a lane stage, where one lane ends follows from the others.
+    needs_all_lanes: ClassVar[bool] = False
     #: Step k takes the rows that a mix below makes for it.
     keeps_steps: ClassVar[bool] = False
     #: Images below come out as they are.

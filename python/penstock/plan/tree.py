@@ -72,22 +72,24 @@ def lane_stage(root: Node) -> Node | None:
 
 
 def ends_with_data(node: Node) -> bool:
-    """Whether rows come straight from a lane stage, or from one above another, whose input has epochs with an end; a `take` may be above."""
-    staged = node.row_effect == "counted"
-    if not staged and (len(node.below) != 1 or not node.keeps_ends):
-        return False
-    (below,) = node.below
-    return (staged and lane_stage(below) is None) or ends_with_data(below)
+    """Whether epochs end with the rows of the lane stages below: each gets rows of epochs with an end, and all above them keeps these."""
+    if node.row_effect == "counted":
+        apart = find_where(node, lambda one: one.needs_all_lanes and lane_stage(one) is not None)
+        return apart is None and all(lane_stage(below) is None or ends_with_data(below) for below in node.below)
+    staged = [below for below in node.below if lane_stage(below) is not None]
+    return bool(staged) and node.keeps_ends and all(map(ends_with_data, staged))
 
 
-def check_not_taken(verb: str, root: Node) -> None:
-    """PlanError where a `take` above a lane stage says how many rows there are: only a batch that ends with them may follow."""
-    taken = find_where(root, lambda node: node.row_effect == "chosen" and lane_stage(node) is not None)
-    staged = None if taken is None else lane_stage(taken)
-    if taken is not None and staged is not None:
+def check_endless(verb: str, root: Node, *, by_lane: bool = False) -> None:
+    """PlanError where a verb above a lane stage asks for the ends of its lanes: only a batch that ends with them may follow. by_lane: what asks for those of each lane by itself may stand there."""
+    found = find_where(
+        root, lambda node: node.needs_ends and (node.needs_all_lanes or not by_lane) and lane_stage(node) is not None
+    )
+    staged = None if found is None else lane_stage(found)
+    if found is not None and staged is not None:
         raise PlanError(
-            f"{verb}: {taken.verb}(…) after {staged.verb} cuts the epochs of a batch that ends with its data, and {verb} asks for rows before it is known where that is; write "
-            f"{taken.verb}(…) before {staged.verb}(…), or leave it out"
+            f"{verb}: {found.verb}(…) after {staged.verb} needs epochs that end with their data, and here it asks for rows before it is known where that is; write "
+            f"{found.verb}(…) before {staged.verb}(…), or leave it out"
         )
 
 

@@ -31,7 +31,7 @@ from penstock.order.steps.token_batches import TokenBatches
 from penstock.order.steps.token_cut import TokenBudget, default_token_lanes
 from penstock.order.steps.tokens import TokenRows
 from penstock.plan.nodes import Batch, BatchTokens, Node, Shard, Shuffle
-from penstock.plan.tree import find, lane_stage
+from penstock.plan.tree import ends_with_data, find, lane_stage
 from penstock.resolve.cut import cut
 from penstock.resolve.orders import Deal
 from penstock.resolve.resolved import Resolved, resolve
@@ -94,14 +94,20 @@ def order_of(root: Node, where: RankSettings) -> Ordered:
 
 
 def _batches(resolved: Resolved, batch: Batch, where: RankSettings) -> BatchOrder:
-    lanes = batch.lanes or default_lanes(batch.size)
-    rows = Deal(resolved, lanes, batch.size).order
+    lanes, has_ends = batch.lanes or default_lanes(batch.size), batch.steps is None and _ends_with_lanes(resolved.node)
+    rows = Deal(resolved, lanes, batch.size, has_ends=has_ends).order
     steps = _steps_of_buckets(rows, batch) if isinstance(rows, Bucketed) else None
     if batch.steps is not None:
         rows = _in_steps(rows, batch.steps * batch.size)
-    elif isinstance(rows, LaneRows):
-        return NaturalBatches(rows=rows, last=_last(batch), equal_parts=where.equal_parts)
+    elif has_ends:
+        return NaturalBatches(rows=resolved.with_links(rows), last=_last(batch), equal_parts=where.equal_parts)
     return BatchOrder(rows=resolved.with_links(rows), last=_last(batch), steps=steps, equal_parts=where.equal_parts)
+
+
+def _ends_with_lanes(root: Node) -> bool:
+    """Whether epochs end where the rows of lane stages do."""
+    batch = find(root, Batch)
+    return batch is not None and lane_stage(batch.input) is not None and ends_with_data(batch.input)
 
 
 def _check_equal_parts(batch: Batch, shard: Shard | None) -> None:

@@ -6,7 +6,6 @@ Until something shuffles, verbs choose ids (`order.rows.chosen`), so that the na
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +19,7 @@ from penstock.order.lanes import nearest_batches
 from penstock.order.protocol import RowOrder
 from penstock.order.rows.chosen import Chosen, ChosenRows, joined
 from penstock.order.rows.concat import ConcatRows as ConcatOrder
+from penstock.order.rows.ends import BesideRows, CutRows, lanes_of
 from penstock.order.rows.lane_rows import LANE_ROWS, LaneRows
 from penstock.order.rows.mixed import Mixed, Stop
 from penstock.order.rows.natural import Natural
@@ -45,6 +45,7 @@ from penstock.plan.nodes import (
     Shuffle,
     Skip,
     Take,
+    Zip,
 )
 from penstock.plan.nodes.picked import PickedRows
 from penstock.plan.nodes.rows import RowChoice
@@ -93,7 +94,7 @@ class Below:
 class Deal:
     """Composes the order of a plan's rows, on so many lanes. next_id: of the next source that is met: they are met in flow order.
 
-    shuffle: the one above what is met now; is_pushed: whether it shuffles several datasets, each with a seed of its own. grouped: what puts rows into groups above.
+    has_ends: whether epochs end where lane stages do. shuffle: the one above what is met now; is_pushed: whether it shuffles several datasets, each with a seed of its own. grouped: what puts rows into groups above.
     """
 
     def __init__(
@@ -103,11 +104,13 @@ class Deal:
         batch_size: int,
         seed_here: Callable[[int], int] = int,
         budget: TokenBudget | None = None,
+        *,
+        has_ends: bool = False,
     ) -> None:
         if batch_size % lanes:
             raise PlanError(f"lanes={lanes} does not divide the batch size {batch_size}")
         self.lanes, self.rows_per_lane, self.seed_here, self._budget = lanes, batch_size // lanes, seed_here, budget
-        self._first_ids, self.next_id = root.first_ids, 0
+        self._first_ids, self.next_id, self.has_ends = root.first_ids, 0, has_ends
         self.shuffle: Shuffle | None = None
         self.grouped: Bucket | BatchTokens | None = None
         self.is_pushed, self._shuffles = False, 0
@@ -181,7 +184,7 @@ def _joined(_: Concat, below: Below) -> Rows:
     if len(rows) == len(below.rows):
         return joined(rows)
     orders = tuple(one for one in below.rows if isinstance(one, RowOrder))
-    return ConcatOrder(inputs=orders, first_ids=below.first_ids)
+    return ConcatOrder(inputs=orders, first_ids=below.first_ids, keeps_lanes=any(map(lanes_of, orders)))
 
 
 def _mixed(node: Mix, below: Below) -> RowOrder:
@@ -200,7 +203,7 @@ def _mixed(node: Mix, below: Below) -> RowOrder:
             f"{nearest_batches(node.rows, size)} rows"
         )
     stop, rows = Stop.ROWS if node.rows is not None else Stop(node.stop), node.rows
-    if rows is None and lane_stage(node) is not None:
+    if rows is None and lane_stage(node) is not None and not deal.has_ends:
         stop, rows = Stop.ROWS, deal.lanes * LANE_ROWS
     quotas = tuple((step * deal.rows_per_lane, quotas_of(weights)) for step, weights in node.schedule)
     return Mixed(inputs=orders, first_ids=below.first_ids, quotas=quotas, stop=stop, rows=rows)
@@ -232,10 +235,17 @@ def _grouped(node: Bucket | BatchTokens, below: Below) -> RowOrder:
 
 def _sliced(node: Take | Skip, below: Below) -> Rows:
     (found,), count = below.rows, _rows_left(node, below)
-    if isinstance(found, LaneRows):
-        return replace(found, most=count if found.most is None else min(found.most, count))
+    if isinstance(found, RowOrder) and lanes_of(found):
+        if isinstance(node, Take):
+            return CutRows(input=found, most=count)
+        return CutRows(input=found, first=node.count)
     first = 0 if isinstance(node, Take) else node.count
     return Slice(input=found, first=first, count=count) if isinstance(found, RowOrder) else found.sliced(first, count)
+
+
+def _beside(_: Zip, below: Below) -> Rows:
+    orders = [one for one in below.rows if isinstance(one, RowOrder) and lanes_of(one)]
+    return BesideRows(inputs=tuple(orders)) if orders else below.rows[0]
 
 
 def _every(node: Every, below: Below) -> ChosenRows:
@@ -276,6 +286,7 @@ ORDERS: dict[type[Node], Callable[[Any, Below], Rows]] = {
     LaneOutput: _lanes,
     Concat: _joined,
     Mix: _mixed,
+    Zip: _beside,
     Repeat: _repeated,
     Take: _sliced,
     Skip: _sliced,

@@ -15,11 +15,12 @@ from penstock.order.blocks import default_block_rows
 from penstock.order.protocol import RowOrder
 from penstock.order.rows.chosen import ChosenRows
 from penstock.order.rows.mixed import Stop, mixed_rows
+from penstock.order.rows.segments import Segments
 from penstock.order.rows.zipped import FollowedRows, Zipped
 from penstock.plan.columns import known_columns, spec_of
 from penstock.plan.node import Known
 from penstock.plan.nodes import Mix, Node, Origin, Read, Shuffle
-from penstock.plan.tree import leaves, origins
+from penstock.plan.tree import lane_stage, leaves, origins
 from penstock.resolve.cut import cut
 from penstock.resolve.orders import Below, chosen_of_kind
 from penstock.source.manifest import digest_of
@@ -146,7 +147,8 @@ class Resolved:
         if self.node.joins != "columns":
             return tuple(inner)
         ids = [(begin, begin + one.ids) for one, begin in zip(self.inputs, self.begins, strict=True)]
-        leader, *others = [one.natural for one in self.inputs]
+        made = any(lane_stage(one.node) is not None for one in self.inputs)
+        leader, *others = [Segments(((0, one.ids, 1),)) if made else one.natural for one in self.inputs]
         mine = [
             FollowedRows(leader=leader, follower=other, leads=ids[0], follows=follows)
             for other, follows in zip(others, ids[1:], strict=True)

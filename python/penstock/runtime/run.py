@@ -73,7 +73,7 @@ Passed: TypeAlias = Item | Failure
 
 
 class Run:
-    """Stages at work on a sequence of work; iterate to get the finished items in order. thread_setup: what each thread does first."""
+    """Stages at work on a sequence of work; iterate to get the finished items in order. thread_setup: what each thread does first. wake: ends waits for work when the run is closed."""
 
     def __init__(
         self,
@@ -83,7 +83,9 @@ class Run:
         budget: Budget | None = None,
         tuner: Tuner | None = None,
         thread_setup: Callable[[], None] | None = None,
+        wake: Callable[[], None] | None = None,
     ) -> None:
+        self._wake = wake
         self._budget = budget or Budget(sys.maxsize)
         self._tuner = tuner or Tuner((), (self._budget,), has_kernels=False)
         threads = [self._tuner.threads(number, stage) for number, stage in enumerate(stages)]
@@ -218,6 +220,8 @@ class Run:
         self._stop.set()
         self._budget.close()
         self._tickets.close()
+        if self._wake is not None:
+            self._wake()
         for channel in self._channels:
             channel.close()
         for crew in self._crews:

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import numpy as np
 
 from penstock.core.arguments import check_progress, is_one_of
+from penstock.core.columns.spec import Ids
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import Progress
@@ -18,12 +19,13 @@ from penstock.lower import lower
 from penstock.lower.lowered import Lowered
 from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.order.steps.cursor import Position
-from penstock.plan.nodes import Batch, Node, Take
+from penstock.plan.nodes import Batch, Node
 from penstock.plan.skipping import skipping
-from penstock.plan.tree import comes_once, find, flow, lane_stage, leaves, rewrite
+from penstock.plan.tree import comes_once, find, leaves, rewrite
 from penstock.resolve.ordering import RankSettings, has_natural_ends, order_of
 from penstock.runtime.free_memory import default_memory
 from penstock.stages.bad_rows import Tolerance
+from penstock.stages.lanes.all_feeds import EpochEnds, LaneFeeds
 from penstock.tools.counted_epochs import CountedEpochs
 
 #: Rows of steps that are counted together, and seconds after which what was counted so far is kept.
@@ -49,8 +51,6 @@ def count_rows(
         )
     where = RankSettings(cpus=usable_cpus())
     root = root if world_size is None else rewrite(root, [lambda node: _of_all(node, world_size)])
-    taken = [node.count for node in flow(root) if isinstance(node, Take) and lane_stage(node) is not None]
-    root = rewrite(root, [_untaken])
     if on_error == "skip" and has_natural_ends(order_of(root, where).order):
         root = skipping(root, None)
     tolerance = (
@@ -67,7 +67,7 @@ def count_rows(
             f"from_iterable(…, spool=True) keep the rows, or say batch(…, steps=…)"
         )
     try:
-        return [min([_rows_of(lowered, counted, epoch, again, progress), *taken]) for epoch in range(epochs)]
+        return [_rows_of(lowered, counted, epoch, again, _Report(progress)) for epoch in range(epochs)]
     finally:
         lowered.lanes.close()
         lowered.workers.close()
@@ -81,44 +81,74 @@ def _of_all(node: Node, world_size: int) -> Node | None:
     return node.of_all(world_size) if isinstance(node, Batch) and node.per_rank else None
 
 
-def _untaken(node: Node) -> Node | None:
-    """Above a lane stage all rows are counted, however many of them are taken."""
-    return node.input if isinstance(node, Take) and lane_stage(node) is not None else None
-
-
-def _rows_of(lowered: Lowered, counted: CountedEpochs, epoch: int, again: bool, progress: Progress | None) -> int:
-    key, lanes = counted.key(epoch), lowered.lanes
+def _rows_of(lowered: Lowered, counted: CountedEpochs, epoch: int, again: bool, report: _Report) -> int:
+    lanes = lowered.lanes
     if not lanes.order_of(epoch).is_known:
+        keys = [counted.key(epoch, number) for number in range(len(lanes.feeds))]
         if again and (epoch == 0 or not counted.are_alike):
-            drop_count(key)
-        with one_counter(key) or nullcontext():
+            for key in keys:
+                drop_count(key)
+        with one_counter(keys[0]) or nullcontext():
             if not counted.tell(epoch):
-                _count(lowered, counted, epoch, progress)
-                counted.keep(epoch)
+                report.begin(lanes.input_rows)
+                each = enumerate(lanes.alone())
+                lanes.know(epoch, np.stack([_count(one, counted, epoch, number, report) for number, one in each]))
+    lanes.check_ends(epoch)
     return lanes.order_of(epoch).samples
 
 
-def _count(lowered: Lowered, counted: CountedEpochs, epoch: int, progress: Progress | None) -> None:
-    """Runs an epoch from where counting was interrupted, or from its beginning, and keeps now and then how far it is."""
-    lanes, order = lowered.lanes, lowered.order
-    begun = kept_count(counted.key(epoch))
+class _Report:
+    """Tells how many rows were counted of those of all stages."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress, self._total, self._before = progress, 0, 0
+
+    def begin(self, total: int) -> None:
+        """An epoch of so many rows begins."""
+        self._total, self._before = total, 0
+
+    def at(self, rows: int) -> None:
+        """So many rows of a stage were counted."""
+        if self._progress is not None:
+            self._progress(min(self._before + rows, self._total), self._total)
+
+    def end(self, rows: int) -> None:
+        """A stage was counted, of so many rows."""
+        self._before += rows
+
+
+def _count(lanes: LaneFeeds, counted: CountedEpochs, epoch: int, number: int, report: _Report) -> Ids:
+    """Runs an epoch of a stage from where counting was interrupted, or from its beginning, and keeps now and then how far it is; how many rows each lane gives."""
+    order = lanes.order_of(epoch)
+    if order.is_known:
+        return np.asarray(order.ends[0])
+    begun = kept_count(counted.key(epoch, number))
     here = Position(epoch, 0 if begun is None else begun.step or 0)
     if begun is not None:
         ends = [begun.ends.get(str(lane), LANE_ROWS) for lane in range(order.lanes)]
-        lanes.know(epoch, np.array(ends, dtype=np.int64))
-        lanes.left[epoch] = {int(lane): [*places] for lane, places in begun.left.items()}
+        left = {int(lane): [*places] for lane, places in begun.left.items()}
+        lanes.know_ends(epoch, EpochEnds(np.array([ends], dtype=np.int64), left))
+        if begun.step is None:
+            return np.asarray(lanes.order_of(epoch).ends[0])
     lanes.begin(here, {} if begun is None else {int(lane): [*places] for lane, places in begun.lanes.items()})
-    total, steps, kept_at = lanes.input_rows, max(1, _ROWS_TOGETHER // order.batch_size), time.monotonic()
+
+    def keep(step: int | None) -> None:
+        places = {} if step is None else lanes.places(Position(epoch, step))
+        counted.keep_stage(epoch, number, lanes.order_of(epoch).ends[0], lanes.left.get(epoch, {}), step, places)
+
+    steps, kept_at = max(1, _ROWS_TOGETHER // order.batch_size), time.monotonic()
     try:
         for work in lanes.steps(here, (0, 1), steps, None):
-            lanes.pass_over(Position(epoch, work.step + work.steps))
             here = Position(epoch, work.step + work.steps)
-            if progress is not None:
-                progress(min(lanes.fed_rows, total), total)
+            lanes.pass_over(here)
+            report.at(lanes.fed_rows)
             if time.monotonic() - kept_at > _KEEP_S:
-                counted.keep(epoch, here.step)
+                keep(here.step)
                 kept_at = time.monotonic()
     except BaseException:
         if here.step:
-            counted.keep(epoch, here.step)
+            keep(here.step)
         raise
+    keep(None)
+    report.end(lanes.input_rows)
+    return np.asarray(lanes.order_of(epoch).ends[0])

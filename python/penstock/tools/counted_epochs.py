@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
+from typing import TypeAlias
 
-import numpy as np
-
+from penstock.core.columns.spec import Ids
 from penstock.core.functions.held_generators import HeldGenerators
 from penstock.core.functions.random_use import mentions_generators
 from penstock.core.kernels import native_version
 from penstock.derived.row_counts import RowCount, keep_count, kept_count
 from penstock.order.rows.lane_rows import LANE_ROWS
-from penstock.order.steps.cursor import Position
 from penstock.plan.nodes import Node, Read, describe, digest
 from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import flow, leaves
@@ -21,67 +21,90 @@ from penstock.plan.verb_parts import parts_of
 from penstock.resolve.cut import cut
 from penstock.source.protocol import Access
 from penstock.stages.cached.key import pieces_of_source
-from penstock.stages.lanes.all_feeds import LaneFeeds
+from penstock.stages.lanes.all_feeds import EpochEnds, LaneFeeds
+from penstock.stages.lanes.states import Place
 from penstock.transform.function import wants_generator
 
+LanePlaces: TypeAlias = Mapping[int, list[Place]]
+_NO_PLACES: LanePlaces = MappingProxyType({})
 #: Another way to count gets another number.
 _VERSION = 1
 
 
 class CountedEpochs:
-    """The counts of a plan. root: the plan as it runs; lanes: its lane stages, which are told what is known."""
+    """The counts of a plan, one of each stage. root: the plan as it runs; lanes: its lane stages, which are told what is known."""
 
     def __init__(self, root: Node, lanes: LaneFeeds) -> None:
-        (output,) = [one for one in flow(cut(root)) if not one.below]
-        self._stage: Node = output.node  # type: ignore[attr-defined]  # a LaneOutput: the plan's checks say so
+        self._stages: list[Node] = [one.node for one in flow(cut(root)) if not one.below]  # type: ignore[attr-defined]  # LaneOutputs: the plan's checks say so
         self._lanes = lanes
 
     @property
     def is_named(self) -> bool:
         """Whether a key tells the data from other: streams that have no name give whatever they give."""
-        sources = [leaf.opened.source for leaf in leaves(self._stage)]
+        sources = [leaf.opened.source for stage in self._stages for leaf in leaves(stage)]
         return all(source.access is not Access.FORWARD or getattr(source, "identity", None) for source in sources)
 
     @cached_property
     def are_alike(self) -> bool:
         """Whether every epoch gives the same rows: nothing shuffles, mixes, repeats or draws."""
-        return not any(map(_differs, flow(self._stage)))
+        return not any(_differs(node) for stage in self._stages for node in flow(stage))
 
     @cached_property
     def _plan_key(self) -> str:
         shape = self._lanes.order_of(0).rows.shape
         begin = f"{_VERSION} {native_version} {sys.implementation.cache_tag} {shape.lanes} {shape.rows_per_lane}"
-        return digest_of([begin.encode(), *_pieces(self._stage)]).hex()
+        return digest_of([begin.encode(), *(piece for stage in self._stages for piece in _pieces(stage))]).hex()
 
-    def key(self, epoch: int) -> str:
-        """Names the counts of an epoch: another one where data, plan or functions differ."""
-        return f"{self._plan_key}-{'every' if self.are_alike else epoch}"
+    def key(self, epoch: int, number: int = 0) -> str:
+        """Names the counts of a stage in an epoch: another one where data, plan or functions differ."""
+        of_stage = f"-{number}" if number else ""
+        return f"{self._plan_key}-{'every' if self.are_alike else epoch}{of_stage}"
 
     def tell(self, epoch: int) -> bool:
         """Tells the lanes what is kept of an epoch; whether that is all of it."""
-        found = kept_count(self.key(epoch)) if self.is_named else None
-        if found is None or found.step is not None or len(found.ends) != self._lanes.order_of(epoch).lanes:
-            return False
-        self._lanes.know(epoch, np.array([found.ends[str(lane)] for lane in range(len(found.ends))], dtype=np.int64))
-        self._lanes.left[epoch] = {int(lane): [*places] for lane, places in found.left.items()}
-        return True
-
-    def keep(self, epoch: int, step: int | None = None) -> bool:
-        """Keeps what is known of an epoch, of all of it or up to a step; whether there is a cache for it."""
         if not self.is_named:
             return False
-        ends = self._lanes.order_of(epoch).rows.lane_rows().tolist()
-        lanes = {} if step is None else self._lanes.places(Position(epoch, step))
-        count = RowCount(
-            step=step,
-            ends={str(lane): rows for lane, rows in enumerate(ends) if rows < LANE_ROWS},
-            lanes=_by_text(lanes),
-            left=_by_text(self._lanes.left.get(epoch, {})),
-        )
-        return keep_count(self.key(epoch), count)
+        known, left = self._lanes.order_of(epoch).ends.copy(), list[Mapping[int, list[Place]]]()
+        for number in range(len(known)):
+            found = kept_count(self.key(epoch, number))
+            if found is not None and found.step is None and len(found.ends) == known.shape[1]:
+                known[number] = [found.ends[str(lane)] for lane in range(known.shape[1])]
+                left.append({int(lane): [*places] for lane, places in found.left.items()})
+            elif (known[number] < LANE_ROWS).all():
+                left.append({})
+            else:
+                return False
+        self._lanes.know_ends(epoch, EpochEnds(known, _joined(left)))
+        return True
+
+    def keep(self, epoch: int) -> None:
+        """Keeps what a pass found out of an epoch on one rank."""
+        for number, ends in enumerate(self._lanes.order_of(epoch).ends):
+            left = {lane: [places[number]] for lane, places in self._lanes.left.get(epoch, {}).items()}
+            self.keep_stage(epoch, number, ends, left)
+
+    def keep_stage(
+        self,
+        epoch: int,
+        number: int,
+        ends: Ids,
+        left: LanePlaces,
+        step: int | None = None,
+        lanes: LanePlaces = _NO_PLACES,
+    ) -> None:
+        """Keeps what is known of a stage in an epoch, of all of it or up to a step."""
+        if self.is_named:
+            known = {str(lane): rows for lane, rows in enumerate(ends.tolist()) if rows < LANE_ROWS}
+            count = RowCount(step=step, ends=known, lanes=_by_text(lanes), left=_by_text(left))
+            keep_count(self.key(epoch, number), count)
 
 
-def _by_text(places: Mapping[int, list[list[object]]]) -> dict[str, list[list[object]]]:
+def _joined(left: Sequence[LanePlaces]) -> dict[int, list[Place]]:
+    """The places of all stages, lane by lane; none where those of a stage are not known."""
+    return {lane: [one[lane][0] for one in left] for lane in left[0] if all(lane in one for one in left)}
+
+
+def _by_text(places: LanePlaces) -> dict[str, list[Place]]:
     return {str(lane): one for lane, one in places.items()}
 
 

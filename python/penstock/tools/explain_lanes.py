@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from penstock.core.columns.spec import Ids
+from penstock.order.rows.ends import parts_of
+from penstock.order.rows.mixed import Mixed
+from penstock.order.rows.rows_given import rows_given
 from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.natural import NaturalBatches
 from penstock.stages.lanes.feed import LaneFeed
-from penstock.stages.lanes.states import rows_given
 
 
 def explain_lanes(order: BatchOrder, feeds: Sequence[LaneFeed]) -> list[str]:
@@ -30,7 +32,15 @@ def _end(order: BatchOrder, feeds: Sequence[LaneFeed]) -> str:
     """Where an epoch ends, and why."""
     if not isinstance(order, NaturalBatches):
         return "every epoch continues where the one before ended"
-    return f"an epoch ends where {feeds[0].name} has given all of its rows: equal parts while all lanes have some, then what is left, lane after lane"
+    return f"an epoch ends {where_it_ends(order, feeds)}: equal parts while all lanes have some, then what is left, lane after lane"
+
+
+def where_it_ends(order: NaturalBatches, feeds: Sequence[LaneFeed]) -> str:
+    """Where an epoch ends: "where filter(odd) has given all of its rows"."""
+    names = [*dict.fromkeys(feed.name for feed in feeds)]
+    if any(isinstance(one, Mixed) for one in parts_of(order.rows)):
+        return f"where a lane of the first dataset has given all of its rows, of {', '.join(names)}"
+    return f"where {' and '.join(names)} {'has' if len(names) == 1 else 'have'} given all of {'its' if len(names) == 1 else 'their'} rows"
 
 
 def _with_below(feeds: Sequence[LaneFeed]) -> Iterator[LaneFeed]:

@@ -21,8 +21,8 @@ from penstock.lower import lower
 from penstock.lower.lowered import Lowered
 from penstock.order.quality import ShuffleQuality, quality_of
 from penstock.order.steps.cursor import Position, Work
-from penstock.plan.nodes import Node, Opened, Read, Shard, Take
-from penstock.plan.tree import find, inputs_of, lane_stage, leaves, with_inputs
+from penstock.plan.nodes import Node, Opened, Read, Shard
+from penstock.plan.tree import find, flow, inputs_of, lane_stage, leaves, with_inputs
 from penstock.resolve.ordering import RankSettings
 from penstock.resolve.resolved import resolve
 from penstock.runtime.budget import Budget
@@ -246,14 +246,18 @@ class _Machine:
     def _check_ends(self, lowered: Lowered, epoch: int) -> None:
         """PlanError where it is not known how many rows lanes give in an epoch."""
         stage = lowered.lanes.feeds[0].name
+        if any(node.joins and lane_stage(node) is not None for node in flow(self._root)):
+            raise PlanError(
+                f"simulate: rows of {stage} and others are joined, and how these take turns depends on what the data says; describe each of the datasets by itself"
+            )
         if not lowered.lanes.has_ends:
             raise PlanError(
                 f"simulate: what {stage} reads in an epoch of so many steps depends on what the data says; leave steps=… out, so that an epoch is the data once, or describe the plan without "
                 f"that stage"
             )
-        if find(self._root, Take) is not None and lowered.lanes.order_of(epoch).is_cut:
+        if not lowered.lanes.order_of(epoch).takes_all:
             raise PlanError(
-                f"simulate: how much {stage} reads until as many rows came as are taken depends on what the data says; describe the plan without take"
+                f"simulate: how much {stage} reads until as many rows came as are taken depends on what the data says; describe the plan without take and skip"
             )
         if not lowered.lanes.order_of(epoch).is_known and not CountedEpochs(self._root, lowered.lanes).tell(epoch):
             raise PlanError(

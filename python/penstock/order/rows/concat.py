@@ -15,7 +15,9 @@ from penstock.order.rows.several_inputs import Composed
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatRows(Composed):
-    """See `several_inputs.Composed`."""
+    """See `several_inputs.Composed`. keeps_lanes: whether each lane is that lane of all inputs; else lanes are joined so that they stay equally long."""
+
+    keeps_lanes: bool = False
 
     @cached_property
     def _lanes(self) -> tuple[Ids, Ids]:
@@ -24,14 +26,23 @@ class ConcatRows(Composed):
         The lane with most rows follows where there are fewest so far, so that lanes stay equally long. int64 (inputs, lanes) and
         (inputs + 1, lanes).
         """
-        lanes, edges = [], [np.zeros(self.shape.lanes, dtype=np.int64)]
+        if self.keeps_lanes:
+            rows = np.stack([order.lane_rows() for order in self.inputs])
+            edges = np.concatenate([np.zeros_like(rows[:1]), np.cumsum(rows, axis=0)])
+            return np.broadcast_to(np.arange(self.shape.lanes), rows.shape), edges
+        lanes, begins = [], [np.zeros(self.shape.lanes, dtype=np.int64)]
         for order in self.inputs:
             rows = order.lane_rows()
             lane = np.empty_like(rows)
-            lane[np.argsort(edges[-1], kind="stable")] = np.argsort(-rows, kind="stable")
+            lane[np.argsort(begins[-1], kind="stable")] = np.argsort(-rows, kind="stable")
             lanes.append(lane)
-            edges.append(edges[-1] + rows[lane])
-        return np.stack(lanes), np.stack(edges)
+            begins.append(begins[-1] + rows[lane])
+        return np.stack(lanes), np.stack(begins)
+
+    def given(self, number: int, row: Ids) -> Ids:
+        """How many rows an input has given before row `row[lane]` of every lane, where it keeps its lanes."""
+        begin, end = self._lanes[1][number : number + 2]
+        return np.asarray(np.clip(row - begin, 0, end - begin))
 
     def lane_rows(self) -> Ids:
         """How many rows each lane has."""

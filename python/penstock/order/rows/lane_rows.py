@@ -19,7 +19,6 @@ class LaneRows(RowOrder):
     """See `protocol.RowOrder`. Row r of lane l has the id first_id + l · 2³⁶ + r.
 
     epoch_rows: rows of a lane in an epoch, if it ends: the next one continues from there.
-    most: rows of an epoch that ends with its data, of all lanes together, if it may end before (`take`).
     ends: rows of each lane in an epoch that begins anew, `LANE_ROWS` where that is not known yet (see `order.steps.natural`); None for endless lanes.
     """
 
@@ -27,7 +26,6 @@ class LaneRows(RowOrder):
     lanes: int
     rows_per_lane: int
     epoch_rows: int | None = None
-    most: int | None = None
     ends: Ids | None = field(default=None, compare=False)
 
     @property

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,10 @@ class Mixed(Composed):
     quotas: tuple[tuple[int, tuple[int, ...]], ...]
     stop: Stop
     rows: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Its fields: what follows from them is made anew in another process."""
+        return {name: vars(self)[name] for name in self.__dataclass_fields__}
 
     @cached_property
     def shape(self) -> Shape:

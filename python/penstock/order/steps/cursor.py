@@ -69,13 +69,13 @@ class Cursor:
     def ids(self, work: Work, threads: int = 1) -> Ids:
         """The ids of this rank's rows."""
         if work.asked is not None:
-            return work.asked.ids(self.order.rows, work.epoch)
+            return work.asked.ids(self.order_of(work).rows, work.epoch)
         return self.order_of(work).ids(work.epoch, work.step, work.steps, *self._ranks, threads)
 
     def draws(self, work: Work, threads: int = 1) -> Ids | None:
         """The draws of the same rows; None where all are the epoch."""
         if work.asked is not None:
-            return work.asked.draws(self.order.rows, work.epoch)
+            return work.asked.draws(self.order_of(work).rows, work.epoch)
         return self.order_of(work).draws(work.epoch, work.step, work.steps, *self._ranks, threads)
 
     def place(self, work: Work, index: Ids) -> tuple[Ids, Ids]:

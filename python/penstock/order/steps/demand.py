@@ -7,7 +7,8 @@ from functools import cached_property
 
 from penstock.core.columns.spec import Ids
 from penstock.order.protocol import RowOrder
-from penstock.order.rows.lane_rows import LANE_ROWS, LaneRows
+from penstock.order.rows.ends import lanes_of
+from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.order.steps.batches import BatchOrder
 
 
@@ -26,5 +27,5 @@ class DemandOrder(BatchOrder):
         """How many rows of each lane an epoch has; None if it has no end."""
         rows = self.epochs.lane_rows()
         if self.has_ends:
-            return None if isinstance(self.epochs, LaneRows) else rows
+            return None if lanes_of(self.epochs) else rows
         return rows if rows.min() < LANE_ROWS else None

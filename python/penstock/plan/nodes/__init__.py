@@ -30,6 +30,7 @@ from penstock.plan.nodes.joins import Zip as Zip
 from penstock.plan.nodes.joins import classes_of as classes_of
 from penstock.plan.nodes.lanes import FilterFunction as FilterFunction
 from penstock.plan.nodes.lanes import FlatMap as FlatMap
+from penstock.plan.nodes.lanes import InLanes as InLanes
 from penstock.plan.nodes.lanes import LaneNode as LaneNode
 from penstock.plan.nodes.lanes import LaneOutput as LaneOutput
 from penstock.plan.nodes.lanes import Pack as Pack

@@ -14,7 +14,7 @@ from penstock.plan.columns import spec_of
 from penstock.plan.node import Known, Node, OrderVerb, Verb
 from penstock.plan.nodes.rows import MOST_ROWS, Shard
 from penstock.plan.nodes.words import said_of
-from penstock.plan.tree import check_not_taken, ends_with_data, find, flow, is_column_unknown, lane_stage
+from penstock.plan.tree import check_endless, ends_with_data, find, flow, is_column_unknown, lane_stage
 
 if TYPE_CHECKING:
     from penstock.core.verbs.buckets import Buckets
@@ -125,7 +125,7 @@ class Batch(OrderVerb):
                 f"many steps an epoch ends: batch({self.size}, steps=1000). The next epoch goes on from there"
             )
         if self.steps is not None:
-            check_not_taken("batch(…, steps=…)", self.input)
+            check_endless("batch(…, steps=…)", self.input)
         if find(self.input, Batch):
             raise PlanError("batch: the plan has a batch already; a plan has one")
 

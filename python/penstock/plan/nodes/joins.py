@@ -13,7 +13,7 @@ from penstock.plan.columns import known_columns
 from penstock.plan.node import Join, Known, Node, Verb
 from penstock.plan.nodes.rows import MOST_ROWS, Shard
 from penstock.plan.nodes.words import LATER
-from penstock.plan.tree import check_not_taken, find, find_where, flow, lane_stage, leaves
+from penstock.plan.tree import check_endless, find, find_where, flow, lane_stage, leaves
 from penstock.plan.weights import Changes, Weights, check_weights, quotas_of
 
 
@@ -75,16 +75,14 @@ class Concat(RowJoin):
     verb: str = "concat"
 
     keeps_order = False  # of which each takes steps of its own
+    keeps_ends = needs_ends = True
 
     def check(self) -> None:
         """PlanError where inputs do not fit each other."""
         self.check_unbatched()
-        if (staged := lane_stage(self)) is not None:
-            number = next(number for number, one in enumerate(self.inputs) if lane_stage(one) is not None)
-            raise PlanError(
-                f'concat: dataset {number} has a {staged.verb} already, whose number of rows is not known in advance; write concat([…], source="from").{staged.verb}(…), whose function '
-                f"sees of which dataset a row is, filter(…, ahead=True), or mix([…], rows=…)"
-            )
+        if lane_stage(self) is not None:  # all come lane by lane
+            self.check_alike()
+            return
         ordered = list(map(_ordered_as, self.inputs))
         if any(ordered) and not all(ordered):
             number = next(number for number, word in enumerate(ordered) if word)
@@ -112,6 +110,7 @@ class Mix(RowJoin):
     own_epochs = True
     ordered_as = "mixed"
     keeps_order = True
+    needs_all_lanes = True
 
     def __post_init__(self) -> None:
         check_weights("mix", self.weights, len(self.inputs))
@@ -131,9 +130,15 @@ class Mix(RowJoin):
     def check(self) -> None:
         """PlanError where inputs do not fit each other."""
         self.check_unbatched()
-        for branch in self.inputs:
-            check_not_taken("mix", branch)
+        if self.rows is not None:
+            for branch in self.inputs:
+                check_endless("mix(…, rows=…)", branch)
         self.check_alike()
+
+    @property
+    def keeps_ends(self) -> bool:
+        """Where an epoch is one of each input, which it ends with the first of."""
+        return self.rows is None and self.stop == "first_exhausted"
 
     @property
     def epoch_rows(self) -> int | None:
@@ -159,6 +164,7 @@ class Zip(Join):
     verb: str = "zip"
 
     joins = "columns"
+    needs_ends = True
 
     def rows_of(self, below: Sequence[int]) -> int:
         """Those of each input."""
@@ -180,10 +186,13 @@ class Zip(Join):
             found = "one dataset" if self.inputs else "no datasets"
             raise PlanError(f"zip: {found}; pass a list of at least two, whose rows belong together")
         for number, branch in enumerate(self.inputs):
-            if (apart := find_where(branch, lambda node: not node.keeps_places)) is not None:
+            apart = find_where(branch, lambda node: not node.keeps_places and node.row_effect != "counted")
+            if apart is not None:
                 raise PlanError(
                     f"zip: dataset {number} has a {apart.verb} already, and rows are paired by their places in the data; write zip([…]).{apart.verb}(…)"
                 )
+            if lane_stage(self) is not None:
+                self._check_lanes(number, branch)
         known: dict[str, int] = {}
         for number, branch in enumerate(self.inputs):
             for name in known_columns(branch) or ():
@@ -193,6 +202,19 @@ class Zip(Join):
                         f"rename one, for example read(…, columns={{'{name}_{number}': {quoted(name)}}}), or leave it out"
                     )
                 known[name] = number
+
+    def _check_lanes(self, number: int, branch: Node) -> None:
+        """PlanError where rows are no more those of one lane stage, of which row i of each lane is paired."""
+        if self.on is not None:
+            raise PlanError(
+                f"zip: on={quoted(self.on)} looks for keys before anything runs, and rows that a lane stage gives have none yet; write zip([…], on={quoted(self.on)}) before it"
+            )
+        while branch.row_effect == "same" and not branch.joins and branch.below:
+            (branch,) = branch.below
+        if branch.below and branch.row_effect != "counted" and lane_stage(branch) is not None:
+            raise PlanError(
+                f"zip: dataset {number} has a {branch.verb} after {lane_stage(branch).verb}, and rows are paired lane by lane as they come out of that; write zip([…]).{branch.verb}(…)"  # type: ignore[union-attr]
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

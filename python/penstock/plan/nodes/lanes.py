@@ -18,7 +18,7 @@ from penstock.plan.nodes.functions import FunctionVerb
 from penstock.plan.nodes.rows import Shard
 from penstock.plan.nodes.sources import Read
 from penstock.plan.nodes.words import LATER, said_of
-from penstock.plan.tree import check_not_taken, find, find_where, is_column_unknown, leaves
+from penstock.plan.tree import check_endless, find, find_where, is_column_unknown, leaves
 
 #: A function of `flat_map` gets no more rows together, of each lane: all of them are read before it begins.
 _MOST_TOGETHER = 1 << 20
@@ -37,7 +37,7 @@ class LaneNode(Verb):
 
     def check(self) -> None:
         """PlanError where rows are in batches or shards already."""
-        check_not_taken(self.verb, self.input)
+        check_endless(self.verb, self.input, by_lane=True)
         found = find_where(self.input, lambda node: node.is_batch) or find(self.input, Shard)
         if found is not None:
             raise PlanError(f"{self.verb}: must come before {found.verb}, since it decides which rows there are")
@@ -112,6 +112,13 @@ class SkipBad(LaneNode):
     """The rows that could be made: a Loader that leaves out bad rows puts it into its plan (see `plan.skipping`)."""
 
     verb: str = "skip bad rows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InLanes(LaneNode):
+    """All rows, lane by lane: what stands in a join beside lane stages, where epochs end with them (see `plan.ends`)."""
+
+    verb: str = "in_lanes"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

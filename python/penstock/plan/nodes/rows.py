@@ -66,22 +66,29 @@ class Repeat(CountingVerb):
         return below[0] * self.times
 
 
-@dataclass(frozen=True, kw_only=True)
-class Take(RowChoice):
-    """The first rows."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cut(RowChoice):
+    """Rows of an epoch's begin, or all but these. Above a lane stage, of epochs that end with its data."""
 
     count: int
-    verb: str = "take"
 
-    keeps_ends = True
+    keeps_ends = needs_ends = needs_all_lanes = True
 
     def __post_init__(self) -> None:
-        _check_count(self)
+        if not is_whole(self.count) or not 0 <= self.count < 2**63:
+            raise PlanError(f"{self.verb}({quoted(self.count)}): a number of rows, from 0 on and below 2**63")
 
     def check_rows(self) -> None:
-        """Above a lane stage, an epoch that ends with its data may end earlier."""
+        """PlanError where rows below have no number, and no end either."""
         if not ends_with_data(self.input):
             super().check_rows()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Take(Cut):
+    """The first rows."""
+
+    verb: str = "take"
 
     def rows_of(self, below: Sequence[int]) -> int:
         """How many rows are left."""
@@ -93,14 +100,10 @@ class Take(RowChoice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Skip(RowChoice):
+class Skip(Cut):
     """All but the first rows."""
 
-    count: int
     verb: str = "skip"
-
-    def __post_init__(self) -> None:
-        _check_count(self)
 
     def rows_of(self, below: Sequence[int]) -> int:
         """How many rows are left."""
@@ -222,11 +225,6 @@ def _with_own_epochs(node: Node) -> Node | None:
     if node.own_epochs:
         return node
     return find_where(node, lambda one: one.own_epochs and one.joins) or find_where(node, lambda one: one.own_epochs)
-
-
-def _check_count(node: Take | Skip) -> None:
-    if not is_whole(node.count) or not 0 <= node.count < 2**63:
-        raise PlanError(f"{node.verb}({quoted(node.count)}): a number of rows, from 0 on and below 2**63")
 
 
 def check_seed(verb: str, seed: Any) -> None:

@@ -15,6 +15,7 @@ from penstock.plan.columns import known_columns, made_by, needed_by, spec_of
 from penstock.plan.nodes import (
     Concat,
     FilterFunction,
+    InLanes,
     Mix,
     Node,
     Pack,
@@ -189,5 +190,6 @@ _NARROW: dict[type, Callable[[Any, Names], Node]] = {
     Zip: _zip,
     Concat: _joined,
     Mix: _joined,
+    InLanes: _same,
     SkipBad: _same,
 }

@@ -29,6 +29,7 @@ from penstock.core.cancel import StoppedError
 from penstock.core.columns.spec import Columns, Ids, Spec
 from penstock.core.errors import DataError, PlanError, ProcessError, StorageError
 from penstock.order.rows.lane_rows import LaneRows
+from penstock.order.rows.rows_given import rows_given
 from penstock.order.steps.asked import AskedOfLanes
 from penstock.order.steps.cursor import Work
 from penstock.order.steps.demand import DemandOrder
@@ -40,10 +41,10 @@ from penstock.stages.lanes.lane_ends import LaneEnds
 from penstock.stages.lanes.made_rows import MadeRows
 from penstock.stages.lanes.smaller_pieces import Again, is_single, smaller
 from penstock.stages.lanes.stages import LaneStage
-from penstock.stages.lanes.states import LanePlace, LaneProgress, checked_group, rows_given
+from penstock.stages.lanes.states import LanePlace, LaneProgress, checked_group
 
-#: Runs what is below on a sequence of work, with one more stage behind it.
-Start = Callable[[Iterator[Work], Stage], Run]
+#: Runs what is below on a sequence of work, with one more stage behind it; what ends a wait for work.
+Start = Callable[[Iterator[Work], Stage, Callable[[], None]], Run]
 
 
 class LaneFeed:
@@ -144,10 +145,7 @@ class LaneFeed:
             most = cast("int", self._stage.rows)
             groups = np.array([checked_group(place.state, most) for place in given], dtype=np.int64)
         self._groups = groups
-        below = rows_given(self.order.rows, 0, issued)
-        for number, feed in enumerate(self.below):
-            inner = {lane: place.below[number] for lane, place in places.items() if number < len(place.below)}
-            feed.begin(inner, below[feed.first_id], epoch=epoch)
+        self._begin_inputs(places, issued, epoch)
         self._of_rank = self._mine
         self._asking = Asking(
             self._lanes,
@@ -168,8 +166,17 @@ class LaneFeed:
         """How many rows each lane of its input has, as far as is known; None where lanes have no end."""
         if not self.order.has_ends:
             return None
-        known = self.order.epoch_rows
-        return self.below[0]._ends.found(self.below[0]._lanes.made) if known is None else known  # noqa: SLF001  # its own class
+        return self.order.epoch_rows
+
+    def _given(self, row: Ids) -> list[Ids]:
+        """How many rows each stage below gives before these rows of the input, one a lane."""
+        found = rows_given(self.order.rows, 0, row)
+        return [found[feed.first_id] for feed in self.below]
+
+    def _begin_inputs(self, places: Mapping[int, LanePlace], issued: Ids, epoch: int) -> None:
+        for number, (feed, row) in enumerate(zip(self.below, self._given(issued), strict=True)):
+            inner = {lane: place.below[number] for lane, place in places.items() if number < len(place.below)}
+            feed.begin(inner, row, epoch=epoch)
 
     def place(self, lane: int, row: int) -> LanePlace:
         """How to continue with an output row of a lane."""
@@ -177,8 +184,9 @@ class LaneFeed:
             here = self._lanes.place(lane, row)
             if not self.below:
                 return here
-            given = rows_given(self.order.rows, 0, np.full(self.order.lanes, here.row, dtype=np.int64))
-            return here._replace(below=tuple(feed.place(lane, int(given[feed.first_id][lane])) for feed in self.below))
+            given = self._given(np.full(self.order.lanes, here.row, dtype=np.int64))
+            below = zip(self.below, given, strict=True)
+            return here._replace(below=tuple(feed.place(lane, int(row[lane])) for feed, row in below))
 
     def forget_before(self, row: Ids) -> None:
         """Nobody asks any more for the places of output rows before these, one a lane."""
@@ -186,9 +194,8 @@ class LaneFeed:
             self._lanes.forget_before(row)
             self._asking.forget_before(row)
             if self.below:
-                given = rows_given(self.order.rows, 0, self._lanes.oldest)
-                for feed in self.below:
-                    feed.forget_before(given[feed.first_id])
+                for feed, given in zip(self.below, self._given(self._lanes.oldest), strict=True):
+                    feed.forget_before(given)
 
     # Rows
 
@@ -241,7 +248,8 @@ class LaneFeed:
                 raise StoppedError
             if self.run is None:
                 feeder = Feeder(self._stage, self._place, self._seed, self._lanes.states, threads=self._cpus)
-                self.run = self._start(self._works(self._asking), Stage(self._stage.name, "python", feeder))
+                stage, asking = Stage(self._stage.name, "python", feeder), self._asking
+                self.run = self._start(self._works(asking), stage, asking.close)
             run = self.run
         try:
             item = cast("LaneItem", next(run))  # without the lock, which the run's first stage needs to draw work
@@ -268,11 +276,17 @@ class LaneFeed:
                 asking.wait()
                 with self._lock:
                     asked = asking.next_rows()
-            yield Work(self._ends.epoch, number, 1, self._as_it_came(asking, asked))
+            asked = self._as_it_came(asking, asked)
+            yield Work(self._ends.epoch, number, 1, asked, order=self._input_order)
 
     def _as_it_came(self, asking: Asking, asked: AskedOfLanes) -> AskedOfLanes:
         """What was asked for, as far as the input has it."""
         return asked
+
+    @property
+    def _input_order(self) -> DemandOrder | None:
+        """Which rows of stages below the input has, where that follows from their ends."""
+        return None
 
     def _keep(self, item: LaneItem) -> None:
         """What came is there to be taken, and lanes are so much further."""
@@ -333,9 +347,8 @@ class LaneFeed:
                 ends=self._input_ends,
             )
             self._asking.want(wanted)
-        below = rows_given(self.order.rows, 0, self._lanes.fed)
-        for feed in self.below:
-            feed.go_back(below[feed.first_id])
+        for feed, given in zip(self.below, self._given(self._lanes.fed), strict=True):
+            feed.go_back(given)
 
     def close(self) -> None:
         """Stops what runs below, and drops what came out; until `begin`, nothing can be taken."""

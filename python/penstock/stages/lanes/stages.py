@@ -19,7 +19,7 @@ from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError
 from penstock.core.functions.random_use import mentions_generators
 from penstock.core.messages import quoted
-from penstock.plan.nodes import FilterFunction, FlatMap, Pack, SkipBad
+from penstock.plan.nodes import FilterFunction, FlatMap, InLanes, Pack, SkipBad
 from penstock.runtime.stage import LaneResult
 from penstock.stages.call import MASK, FunctionCalls
 from penstock.transform.function import name_of
@@ -34,7 +34,7 @@ class FedRows:
     """Rows of one or several lanes, one group after the other, each of neighbouring rows of a lane.
 
     counts: rows of each group. ids: of the rows. keys: the numbers by which they draw random numbers; key: that of the stage. states: of each group, before its
-    first row. at: where some rows are missing, the places of those that are there; only `SkipBadRows` is given such. is_last: of which groups no more rows
+    first row. at: where some rows are missing, the places of those that are there; only `RowsThere` is given such. is_last: of which groups no more rows
     come in their lane, so that nothing is kept back; None for none.
     """
 
@@ -106,12 +106,14 @@ class FilterRows:
         return copied(materialize({name: columns[name] for name in self._names}))
 
 
-class SkipBadRows:
-    """The rows that are there: bad ones are missing."""
+class RowsThere:
+    """The rows that are there: where bad ones are left out, these are missing."""
 
     rows: int | None = None
     is_choice = True
-    name = "skip bad rows"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def feed(self, fed: FedRows) -> LaneResult:
         """The columns as they are."""
@@ -201,7 +203,8 @@ STAGES: dict[type, Callable[[Any, int, Callable[[Any], FunctionCalls]], LaneStag
     FilterFunction: lambda node, threads, calls: FilterRows(node, calls(node), _pieces(node, threads)),
     FlatMap: lambda node, _, calls: FlatMapRows(node, calls(node)),
     Pack: lambda node, threads, _: PackRows(node, threads),
-    SkipBad: lambda _, __, ___: SkipBadRows(),
+    SkipBad: lambda node, _, __: RowsThere(node.verb),
+    InLanes: lambda node, _, __: RowsThere(node.verb),
 }
 
 

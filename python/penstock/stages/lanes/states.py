@@ -23,10 +23,7 @@ from penstock.core.arguments import is_whole
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import DataError, StateError
 from penstock.core.messages import quoted
-from penstock.order.protocol import RowOrder
-from penstock.order.rows.lane_rows import LaneRows
-from penstock.order.rows.mixed import Mixed
-from penstock.order.rows.zipped import Zipped
+from penstock.order.rows.lane_rows import LANE_ROWS
 
 #: A `LanePlace` as saved states have it, in JSON: [row, used, state, [places below]].
 Place = list[Any]
@@ -43,23 +40,25 @@ class LanePlace(NamedTuple):
 
     row: the first row of its input that is still needed. used: how many of the rows that come of it and what follows are taken already. state: the
     stage's own before that row; of a stage that takes rows in groups, how many make one in this lane, None for as many as the plan says (as in states of
-    before 2026-11-24, which so continue as they began). below: the places in the stages below.
+    before 2026-11-24, which so continue as they began). below: the places in the stages below. ends: of several, how many rows each gives in this lane, where that is behind it; else `LANE_ROWS`.
     """
 
     row: int
     used: int
     state: Any
     below: tuple[LanePlace, ...] = ()
+    ends: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, saved: Place) -> LanePlace:
         """The place that a state saved."""
-        row, used, state, below = saved
-        return cls(row, used, state, tuple(map(cls.of, below)))
+        row, used, state, below, *ends = saved
+        return cls(row, used, state, tuple(map(cls.of, below)), tuple(*ends))
 
     def saved(self) -> Place:
         """As states have it."""
-        return [self.row, self.used, self.state, [place.saved() for place in self.below]]
+        place = [self.row, self.used, self.state, [place.saved() for place in self.below]]
+        return [*place, [*self.ends]] if self.ends else place
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,19 +186,6 @@ class LaneProgress:
         return self._marks[0].row
 
 
-def rows_given(order: RowOrder, epoch: int, row: Ids) -> dict[int, Ids]:
-    """How many rows each lane stage has given before row `row[lane]` of every lane, by the first id of its rows."""
-    if isinstance(order, LaneRows):
-        return {order.first_id: order.given(epoch, row)}
-    found: dict[int, Ids] = {}
-    if isinstance(order, Zipped):
-        return rows_given(order.input, epoch, row)
-    if isinstance(order, Mixed):
-        for number, below in enumerate(order.inputs):
-            found |= rows_given(below, 0, order.given(number, epoch, row))
-    return found
-
-
 def merge_states(states: Sequence[Any]) -> dict[str, Any]:
     """One state out of those of all ranks, whose lane stages each know their own lanes.
 
@@ -275,7 +261,11 @@ def checked_group(state: Any, rows: int) -> int:
 
 
 def _is_place(place: Any) -> bool:
-    if not isinstance(place, list) or len(place) != 4 or not isinstance(place[3], list):
+    if not isinstance(place, list) or not 4 <= len(place) <= 5 or not isinstance(place[3], list):
+        return False
+    if len(place) == 5 and not (
+        isinstance(place[4], list) and all(is_whole(rows) and 0 <= rows <= LANE_ROWS for rows in place[4])
+    ):
         return False
     return all(isinstance(number, int) and 0 <= number < _ROWS for number in place[:2]) and all(
         map(_is_place, place[3])
