@@ -5,7 +5,10 @@ bytes of users' tokenizers, and native tokenizers of these, and `same_ids` compa
 """
 
 from penstock.transform.text.bytes import Bytes
+from penstock.transform.text.chat import ChatTemplate
+from penstock.transform.text.masking import MaskTokens, SpanCorruption
+from penstock.transform.text.middles import FillInTheMiddle
 from penstock.transform.text.models import Tiktoken
 from penstock.transform.text.tokenize import Tokenize
 
-__all__ = ["Bytes", "Tiktoken", "Tokenize"]
+__all__ = ["Bytes", "ChatTemplate", "FillInTheMiddle", "MaskTokens", "SpanCorruption", "Tiktoken", "Tokenize"]
