@@ -17,7 +17,7 @@ from penstock.core.messages import quoted
 from penstock.transform.family import Workspace
 from penstock.transform.text.native_texts import ragged
 from penstock.transform.text.op import Step, TextOp
-from penstock.transform.text.token_rows import TokenRows, check_tokens, row_keys, token_rows
+from penstock.transform.text.token_rows import RowsOfTokens, check_tokens, row_keys, token_rows
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class MaskTokens(TextOp):
         }
 
 
-def _column(name: str, field: Field, rows: TokenRows, work: Workspace) -> Any:
+def _column(name: str, field: Field, rows: RowsOfTokens, work: Workspace) -> Any:
     """Rows of tokens as they go on: in memory that is given where all have one length."""
     if rows.length is None:
         return ragged(rows.values.astype(field.numpy_dtype), rows.edges, None)

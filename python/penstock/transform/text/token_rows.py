@@ -17,7 +17,7 @@ from penstock.core.messages import quoted
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 
 
-class TokenRows(NamedTuple):
+class RowsOfTokens(NamedTuple):
     """Tokens of rows. values: in memory of their own. length: of each row, where all have the same."""
 
     values: npt.NDArray[np.int64]
@@ -35,11 +35,11 @@ def check_tokens(op: str, name: str, given: Spec) -> Field:
     return field
 
 
-def token_rows(op: str, name: str, column: Any) -> TokenRows:
+def token_rows(op: str, name: str, column: Any) -> RowsOfTokens:
     """A column's tokens. RowError for a row that is null, PlanError for what are no tokens."""
     if isinstance(column, np.ndarray) and column.ndim == 2 and column.dtype.kind in "iu":
         rows, length = column.shape
-        return TokenRows(column.astype(np.int64).reshape(-1), np.arange(rows + 1, dtype=np.int64) * length, length)
+        return RowsOfTokens(column.astype(np.int64).reshape(-1), np.arange(rows + 1, dtype=np.int64) * length, length)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     lists = isinstance(column, pa.Array) and (pa.types.is_list(column.type) or pa.types.is_large_list(column.type))
@@ -57,7 +57,7 @@ def token_rows(op: str, name: str, column: Any) -> TokenRows:
         raise RowError(row, f"column {quoted(name)}: a null among its tokens", "fill it or leave the row out")
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
     edges = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return TokenRows(values.to_numpy(zero_copy_only=False).astype(np.int64), edges, None)
+    return RowsOfTokens(values.to_numpy(zero_copy_only=False).astype(np.int64), edges, None)
 
 
 def row_keys(keys: DrawKeys) -> npt.NDArray[np.uint64]:
