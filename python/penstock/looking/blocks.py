@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.columns.row_sources import RowSources
 from penstock.core.columns.spec import Ids
 from penstock.looking.column_values import parts_of, taken, written
 from penstock.looking.rows import Looking, digest
@@ -15,16 +16,17 @@ from penstock.plan.columns import check_names
 from penstock.plan.nodes import Node, Read, Shuffle, describe
 from penstock.plan.tree import flow, leaves
 from penstock.resolve.resolved import resolve
-from penstock.resolve.row_places import RowPlaces
+from penstock.resolve.row_places import RowPlaces, row_sources
 
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Some rows: columns by name, and the rows' ids."""
+    """Some rows: columns by name, the rows' ids, and what they are ids in."""
 
     columns: Mapping[str, Any]
     ids: Ids
     places: RowPlaces
+    sources: RowSources
 
     def place(self, row: int) -> tuple[str, int]:
         """Where a row lies, in words, and its id in its source."""
@@ -38,6 +40,7 @@ class Blocks:
     Attributes:
         rows: how many there are.
         digest: 32 hex digits of the data, and of which rows of it these are.
+        sources: what the rows' ids are ids in.
 
     sees_nulls: whether the columns have their nulls, whatever batches have in their place.
     keeps_repeated: whether text of which few values stand in many rows may come as Arrow dictionaries.
@@ -60,6 +63,13 @@ class Blocks:
         self.rows = resolve(root).natural.rows
         chosen = [describe(node) for node in flow(root) if not isinstance(node, Read)]
         self.digest = digest("\0".join([resolve(root).digest, *chosen]))
+        self.sources = row_sources(resolve(root).first_ids, leaves(root))
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of all rows, as often as they come."""
+        rows = resolve(self._root).natural
+        return np.arange(rows.rows) if rows.is_identity else rows.ids(np.arange(rows.rows))
 
     def __iter__(self) -> Iterator[RowBlock]:
         resolved = resolve(self._root)
@@ -68,7 +78,7 @@ class Blocks:
         if rows.is_identity:
             ids: Ids | range = range(rows.rows)
         else:
-            ids, times = np.unique(rows.ids(np.arange(rows.rows)), return_counts=True)
+            ids, times = np.unique(self.ids, return_counts=True)
             if bool((times == 1).all()):
                 times = None
         done = 0
@@ -81,4 +91,4 @@ class Blocks:
                 again = np.repeat(np.arange(part.rows), times[done : done + part.rows])
                 mine, columns = mine[again], {name: taken(column, again) for name, column in columns.items()}
             done += part.rows
-            yield RowBlock(columns, mine, places)
+            yield RowBlock(columns, mine, places, self.sources)

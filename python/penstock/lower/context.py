@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from penstock.core.columns.row_sources import RowSources
 from penstock.core.columns.spec import Field, Ids
 from penstock.lower.branch import Branch
 from penstock.lower.on_device import OnDevice
@@ -18,7 +20,7 @@ from penstock.plan.nodes import Node, Origin
 from penstock.processes.pool import Pool
 from penstock.resolve.ordering import RankSettings
 from penstock.resolve.resolved import resolve
-from penstock.resolve.row_places import RowPlaces
+from penstock.resolve.row_places import RowPlaces, row_sources
 from penstock.runtime.budget import Budget
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Stage
@@ -58,6 +60,11 @@ class Sources:
     def columns(self) -> dict[str, Field]:
         """All their columns."""
         return {name: field for origin in self.origins for name, field in origin.spec_of_inputs(()).items()}
+
+    @cached_property
+    def known(self) -> RowSources:
+        """Which rows they have, by their data."""
+        return row_sources(self.first_ids, self.origins)
 
     def places(self, sources: tuple[int, int] | None = None) -> RowPlaces:
         """Names rows, and those that follow them: among some sources, or all."""

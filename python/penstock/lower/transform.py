@@ -172,6 +172,7 @@ def _site(branch: Branch, context: Context) -> Site:
         indices=branch.indices,
         first=None if context.is_described else first,
         in_file=partial(_in_file, branch, context),
+        sources=context.sources.known,
     )
 
 

@@ -6,9 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from penstock.core.columns.row_sources import RowSources
 from penstock.core.columns.spec import Ids
 from penstock.order.rows.zipped import FollowedRows, followed
 from penstock.plan.nodes import Origin
+
+
+def row_sources(first_ids: Ids, origins: Sequence[Origin]) -> RowSources:
+    """What makes rows the same in every plan. Those that a lane stage gives are numbered anew by it."""
+    digests = tuple(None if origin.access is None else origin.digest for origin in origins)
+    anew = tuple(one.digest for origin in origins if origin.access is None for one in origin.sources)
+    return RowSources(tuple(first_ids.tolist()), digests, anew)
 
 
 class RowPlaces:

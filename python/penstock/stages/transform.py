@@ -143,6 +143,7 @@ class ApplyKernels:
                 threads=self._budget.cpus,
                 bad=None if bad is None else partial(self._name, ids, bad),
                 samples=ids - self._first_ids[self._sources[0]] if rows is ids else None,
+                ids=ids,
                 note=lambda row, text: warn(f"{self._places(int(ids[row]))}: {text}"),
             )
             for one, kernel in zip(self._every, compiled, strict=True):

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from penstock.core import kernels
 from penstock.core.columns.op_step import OpStep
 from penstock.core.columns.pixel_ops import PixelOps
+from penstock.core.columns.row_sources import RowSources
 from penstock.core.columns.spec import Bytes, Column, Columns, Field, Ids, Spec
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, RowError
@@ -126,7 +127,8 @@ class Site:
 
     fields: the columns that they work on. numbers: of each chain's ops, by which random ones draw; a place in the chain where they are not given. indices: columns whose numbers are
     names of something, so that none can be averaged. channels_first: columns of pixels whose channels come first. first: what a function says of the first row of a column that it can
-    work on, KeyError for a column that no source has; None where nothing is to be read. in_file: where a column lies, None where another stage made it.
+    work on, KeyError for a column that no source has; None where nothing is to be read. in_file: where a column lies, None where another stage made it. sources: those of the plan's
+    rows; None where that does not matter.
     """
 
     fields: Spec
@@ -136,6 +138,7 @@ class Site:
     channels_first: frozenset[str] = frozenset()
     first: Callable[[str, Callable[[Any], Any]], Any] | None = None
     in_file: Callable[[str], FileColumn | None] = _in_no_file
+    sources: RowSources | None = None
 
 
 def _no_note(row: int, text: str) -> None:
@@ -146,7 +149,7 @@ def _no_note(row: int, text: str) -> None:
 class Workspace:
     """What a kernel works with. allocate: memory for a fixed column, by name, field and rows. bad: gets the errors of all bad rows, and the others are made; None where the first one is raised.
 
-    samples: the rows' numbers in their source, None where they are in none. note: warns about a row. together: so many neighbouring rows of a batch are on one rank,
+    samples: the rows' numbers in their source, None where they are in none. ids: their row ids, None on whole batches. note: warns about a row. together: so many neighbouring rows of a batch are on one rank,
     whatever the number of ranks; 1 where a step is not full.
     """
 
@@ -154,6 +157,7 @@ class Workspace:
     threads: int = 1
     bad: Callable[[Sequence[RowError]], None] | None = None
     samples: Ids | None = None
+    ids: Ids | None = None
     note: Callable[[int, str], None] = _no_note
     together: int = 1
 

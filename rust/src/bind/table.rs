@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyList};
 use super::errors::row_error;
 use super::{Bytes, Ids, detach_for, kernel_pool, misuse};
 use crate::table::categories::Categories;
-use crate::table::codes::Code;
+use crate::table::codes::{Code, Table};
 use crate::table::dates::Part;
 use crate::table::lane::Column;
 use crate::table::moments::Moments;
@@ -270,7 +270,10 @@ fn step_of(given: &Bound<'_, PyDict>) -> PyResult<Step> {
             unknown: code_of(given, "unknown")?,
             missing: code_of(given, "missing")?,
         },
-        "table" => Step::Table(item(given, "values")?),
+        "table" => Step::Table(
+            Table::new(item(given, "values")?, item(given, "codes")?, item(given, "width")?)
+                .ok_or_else(|| misuse("a table has numbers for each code, and for others"))?,
+        ),
         "one_hot" => Step::OneHot(item(given, "width")?),
         "dates" => Step::Dates { parts: parts_of(given)?, per_day: item::<i64>(given, "per_day")?.max(1) },
         _ => return Err(misuse(format!("no step {name:?}"))),

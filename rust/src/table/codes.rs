@@ -110,21 +110,62 @@ pub(super) fn codes<'l>(lane: &'l Lane<'_>) -> Result<(&'l [i64], &'l [bool]), F
     Ok((codes, missing))
 }
 
-pub(super) fn from_table<'a>(lane: &Lane<'_>, values: &[f64]) -> Done<'a> {
-    let (codes, missing) = codes(lane)?;
-    let last = values.last().copied().unwrap_or(f64::NAN);
-    let number = |(row, &code): (usize, &i64)| {
-        if missing.get(row).is_some_and(|&is| is) {
-            f64::NAN
-        } else {
-            usize::try_from(code).ok().and_then(|code| values.get(code)).copied().unwrap_or(last)
+/// Numbers of codes, in several versions: `width` numbers a code, then those of codes that there are not; then the next version.
+pub struct Table {
+    values: Vec<f64>,
+    codes: usize,
+    width: usize,
+}
+
+impl Table {
+    /// None where there are not as many values as whole versions have.
+    #[must_use]
+    pub fn new(values: Vec<f64>, codes: usize, width: usize) -> Option<Self> {
+        let numbers = codes.checked_add(1)?.checked_mul(width)?;
+        let is_whole = numbers > 0 && !values.is_empty() && values.len().is_multiple_of(numbers);
+        is_whole.then_some(Self { values, codes, width })
+    }
+
+    /// The numbers of each row's code; NaN where that is missing. versions: of each row, version 0 if empty.
+    pub(super) fn numbers<'a>(&self, lane: &Lane<'_>, versions: &[i64]) -> Done<'a> {
+        let (codes, missing) = codes(lane)?;
+        let numbers = (self.codes + 1) * self.width;
+        let mut found = Vec::with_capacity(codes.len() * self.width);
+        for (row, &code) in codes.iter().enumerate() {
+            if missing.get(row).is_some_and(|&is| is) {
+                found.extend((0..self.width).map(|_| f64::NAN));
+                continue;
+            }
+            let version = usize::try_from(versions.get(row).copied().unwrap_or(0)).unwrap_or(usize::MAX);
+            let code = usize::try_from(code).map_or(self.codes, |code| code.min(self.codes));
+            let first = version.saturating_mul(numbers).saturating_add(code * self.width);
+            let Some(values) = self.values.get(first..first.saturating_add(self.width)) else {
+                return Err(Failure::misuse("a table has no such version"));
+            };
+            found.extend_from_slice(values);
         }
-    };
-    Ok(Lane::Floats(codes.iter().enumerate().map(number).collect()))
+        Ok(if self.width == 1 { Lane::Floats(found) } else { Lane::Vectors(found) })
+    }
 }
 
 pub(super) fn one_hot<'a>(lane: &Lane<'_>, width: usize) -> Done<'a> {
     let (codes, missing) = codes(lane)?;
     let gone = |row: usize| missing.get(row).is_some_and(|&is| is);
     Ok(Lane::Hot(codes.iter().enumerate().map(|(row, &code)| if gone(row) { -1 } else { code }).collect(), width))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_have_versions() {
+        assert!(Table::new(vec![0.0; 5], 2, 1).is_none() && Table::new(vec![], 0, 1).is_none());
+        let table = Table::new((0..12).map(f64::from).collect(), 2, 2).unwrap();
+        let lane = Lane::Integers(vec![0, 1, -1, 7], vec![]);
+        let numbers = |versions: &[i64]| table.numbers(&lane, versions).ok().unwrap().into_floats().ok().unwrap();
+        assert_eq!(numbers(&[]), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 4.0, 5.0]);
+        assert_eq!(numbers(&[1, 0, 1, 0]), [6.0, 7.0, 2.0, 3.0, 10.0, 11.0, 4.0, 5.0]);
+        assert!(table.numbers(&lane, &[2, 0, 0, 0]).is_err() && table.numbers(&lane, &[-1, 0, 0, 0]).is_err());
+    }
 }

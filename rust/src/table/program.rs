@@ -15,7 +15,7 @@ pub const CHUNK: usize = 1024;
 pub struct Chain {
     /// The name of what it makes, for messages.
     pub name: String,
-    /// Its columns.
+    /// Its columns; behind the one of a chain on one column, perhaps that which says which version of a table counts.
     pub inputs: Vec<usize>,
     /// Which of these are multiplied, a pair a number; empty for a chain on one column.
     pub pairs: Vec<(usize, usize)>,
@@ -149,7 +149,8 @@ impl Program {
     ) -> Result<(), RowFailure> {
         for chain in &self.chains {
             let made = chain.lane(columns, first, rows).and_then(|lane| {
-                let lane = chain.steps.iter().try_fold(lane, |lane, step| step.apply(lane))?;
+                let versions = chain.versions(columns, first, rows);
+                let lane = chain.steps.iter().try_fold(lane, |lane, step| step.apply(lane, versions))?;
                 arrays[chain.array].write(lane, self.widths[chain.array], chain.offset, chain.width)
             });
             made.map_err(|failure| failure.of_column(&chain.name, first))?;
@@ -159,6 +160,13 @@ impl Program {
 }
 
 impl Chain {
+    fn versions<'a>(&self, columns: &[Column<'a>], first: usize, rows: usize) -> &'a [i64] {
+        match self.inputs.get(1).map(|&input| columns[input]) {
+            Some(Column::Integers(versions, _)) if self.pairs.is_empty() => &versions[first..first + rows],
+            _ => &[],
+        }
+    }
+
     fn lane<'a>(&self, columns: &'a [Column<'_>], first: usize, rows: usize) -> Result<Lane<'a>, Failure> {
         if self.pairs.is_empty() {
             return Ok(columns[self.inputs[0]].lane(first, rows));

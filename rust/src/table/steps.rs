@@ -1,7 +1,7 @@
 //! What a step does to a lane.
 
 use super::categories::Categories;
-use super::codes::{Code, codes, from_table, look_up, one_hot};
+use super::codes::{Code, Table, codes, look_up, one_hot};
 use super::dates::{Part, parts};
 use super::failure::Failure;
 use super::lane::{Lane, text};
@@ -49,8 +49,8 @@ pub enum Step {
         /// The code of what is missing.
         missing: Code,
     },
-    /// The number of a code; of codes below 0 the last one.
-    Table(Vec<f64>),
+    /// The numbers of a code.
+    Table(Table),
     /// A vector with 1 at the code, all 0 for codes below 0.
     OneHot(usize),
     /// Parts of dates.
@@ -65,11 +65,11 @@ pub enum Step {
 type Done<'a> = Result<Lane<'a>, Failure>;
 
 impl Step {
-    /// What it makes of a lane.
+    /// What it makes of a lane. versions: of a table, which one counts for each row; none, if empty.
     ///
     /// # Errors
     /// For the first row that it cannot work on.
-    pub fn apply<'a>(&self, lane: Lane<'a>) -> Done<'a> {
+    pub fn apply<'a>(&self, lane: Lane<'a>, versions: &[i64]) -> Done<'a> {
         match self {
             Self::Parse => Ok(Lane::Floats(parse(&lane, f64::NAN, "no number", |text| text.parse().ok())?)),
             Self::ParseInteger => {
@@ -81,7 +81,7 @@ impl Step {
             Self::ToInteger => to_integers(lane),
             Self::IsMissing => Ok(Lane::Integers(flags(&lane).into_iter().map(i64::from).collect(), Vec::new())),
             Self::Lookup { categories, unknown, missing } => look_up(&lane, categories, *unknown, *missing),
-            Self::Table(values) => from_table(&lane, values),
+            Self::Table(table) => table.numbers(&lane, versions),
             Self::OneHot(width) => one_hot(&lane, *width),
             Self::Dates { parts, per_day } => date_parts(&lane, parts, *per_day),
             Self::Cut(edges) => cut(lane, edges),
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     fn floats(step: &Step, values: &[f64]) -> Vec<f64> {
-        step.apply(Lane::Floats(values.to_vec())).ok().unwrap().into_floats().ok().unwrap()
+        step.apply(Lane::Floats(values.to_vec()), &[]).ok().unwrap().into_floats().ok().unwrap()
     }
 
     #[test]
@@ -258,8 +258,8 @@ mod tests {
         assert_eq!(floats(&Step::Fill(2.0), &[1.0, f64::NAN]), [1.0, 2.0]);
         assert_eq!(floats(&Step::Clip(0.0, 1.0), &[-1.0, 0.5, 3.0]), [0.0, 0.5, 1.0]);
         assert_eq!(floats(&Step::Cut(vec![1.0, 2.0]), &[0.0, 1.0, 5.0]), [0.0, 1.0, 2.0]);
-        assert!(Step::Log(0.0).apply(Lane::Floats(vec![1.0, 0.0])).is_err_and(|failure| failure.row == 1));
-        assert!(Step::ToInteger.apply(Lane::Floats(vec![1.5])).is_err());
+        assert!(Step::Log(0.0).apply(Lane::Floats(vec![1.0, 0.0]), &[]).is_err_and(|failure| failure.row == 1));
+        assert!(Step::ToInteger.apply(Lane::Floats(vec![1.5]), &[]).is_err());
         assert_eq!(parse_integer("9007199254740993"), Some(9_007_199_254_740_993));
         assert_eq!((parse_integer("-2.0"), parse_integer("1.5"), parse_integer("")), (Some(-2), None, None));
     }
@@ -272,10 +272,10 @@ mod tests {
             missing: Code::Missing,
         };
         let lane = Lane::Texts { edges: &[0, 2, 3, 3], data: b"bcx", missing: vec![false, false, true] };
-        let made = step.apply(lane).ok().unwrap().into_floats().ok().unwrap();
+        let made = step.apply(lane, &[]).ok().unwrap().into_floats().ok().unwrap();
         assert_eq!(made[..2], [1.0, -1.0]);
         assert!(made[2].is_nan());
-        let vectors = Step::OneHot(2).apply(Lane::Integers(vec![1, -1], vec![])).ok().unwrap();
+        let vectors = Step::OneHot(2).apply(Lane::Integers(vec![1, -1], vec![]), &[]).ok().unwrap();
         assert_eq!(vectors.into_floats().ok().unwrap(), [0.0, 1.0, 0.0, 0.0]);
     }
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +190,53 @@ def test_parts_of_one_recipe_are_merged(monkeypatch: pytest.MonkeyPatch) -> None
     ):
         with pytest.raises(ps.PlanError, match=r"not fitted yet"):
             verb()
+
+
+def test_parts_go_through_files(tmp_path: Path) -> None:
+    parts, made = [data().skip(rank).every(3) for rank in range(3)], with_powers(recipe())
+    while not made.is_fitted:
+        for rank, part in enumerate(parts):
+            made.partial(part).save(tmp_path / f"{rank}.json")
+        read = [T.load_partial(tmp_path / f"{rank}.json") for rank in range(3)]
+        assert read[0].rows == ROWS / 3
+        made = T.merge(read)
+    assert learnt(made) == learnt(with_powers(recipe()).fit(data()))
+    assert {path.name for path in tmp_path.iterdir()} == {"0.json", "1.json", "2.json"}
+
+
+def with_powers(made: Any) -> Any:
+    return T.Recipe(*made.items, **{**made.columns, "a": [T.FillMissing(), T.Power()]}, target="y")
+
+
+def test_files_that_hold_no_part(tmp_path: Path) -> None:
+    file = tmp_path / "part.json"
+    T.Recipe(b=T.Robust()).partial(data()).save(file)
+    good = file.read_text()
+    said = json.loads(good)
+    said["searches"][0]["statistic"] = {"held": "Popen", "of": {"dict": []}}
+    for text, words in (
+        ("", "no JSON"),
+        (good[:-9], "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("{}", "holds no partial of penstock.table; pass a file that partial.save"),
+        (good.replace('"version": 1', '"version": 7'), "version 7"),
+        (good.replace('"rows": 1200', '"rows": 1201'), "damaged.*checksum"),
+        (json.dumps(said), "damaged.*checksum"),
+        (json.dumps({**said, "checksum": checksum_of(said)}), "damaged.*Popen"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ps.DataError, match=rf"load_partial: .*part\.json.*{words}"):
+            T.load_partial(file)
+    with pytest.raises(ps.SourceError, match="no such file"):
+        T.load_partial(tmp_path / "other.json")
+    file.write_text(good)
+    with pytest.raises(ps.DataError, match="holds no recipe"):
+        T.load(file)
+
+
+def checksum_of(said: dict[str, Any]) -> int:
+    parts = {name: said[name] for name in ("recipe", "going", "searches", "rows", "digest")}
+    return zlib.crc32(json.dumps(parts, sort_keys=True).encode())
 
 
 def test_fit_takes_datasets_before_their_columns_change() -> None:

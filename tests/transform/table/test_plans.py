@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from support import promises
+from support import plans, promises
+from support.plans import passes
 
 T = ps.table
 ROWS = 120
@@ -42,50 +42,35 @@ RECIPE = T.Recipe(
 )
 FITTED = RECIPE.fit(rows())
 MATRIX = T.Recipe(T.FillMissing("mean"), T.Robust(), city=T.OneHot(), leave=["note", "y"]).fit(rows()).matrix()
+TARGET = T.Recipe(
+    city=[T.FillMissing(value="?"), T.Target(), T.Standardize()], rooms=T.Target(), leave="age", target="y"
+).fit(rows().every(2))  # half of the rows have folds
 
 PLANS: dict[str, Callable[[], ps.Dataset]] = {
     "columns": lambda: rows().shuffle(seed=1).transform(FITTED).batch(12),
     "before the shuffle": lambda: rows().transform(FITTED).shuffle(seed=1).batch(12),
     "cached": lambda: rows().shuffle(seed=1).transform(FITTED).cache().batch(12),
     "matrix": lambda: rows().shuffle(seed=1).select("age", "rooms", "city", "y").transform(MATRIX).batch(12),
+    "target": lambda: rows().shuffle(seed=1).transform(TARGET).select("city", "rooms", "y").batch(12),
+    "target, cached, sampled": lambda: rows().select("city", "rooms", "y").sample(96, replacement=True).transform(TARGET).cache().shuffle(seed=1).batch(12),
     "dropped": lambda: rows().transform(T.Recipe(age=[T.DropMissing(), T.MinMax()]).fit(rows())).select("age").batch(12, drop_last=True),
 }  # fmt: skip
 
 
-def passes(plan: ps.Dataset, epochs: int = 2, **options: Any) -> list[dict[str, Any]]:
-    with ps.Loader(plan, **options) as loader:
-        return [promises.keep(batch) for _ in range(epochs) for batch in loader]
-
-
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_ranks_make_one_batch(plan: Callable[[], ps.Dataset]) -> None:
-    wanted = passes(plan())
-    for world in (2, 4):
-        parts = zip(*(passes(plan(), rank=rank, world_size=world) for rank in range(world)), strict=True)
-        for step, part in enumerate(parts):
-            promises.assert_same(promises.join(part), wanted[step], f"{world} ranks, step {step}")
+    plans.ranks_make_one_batch(plan)
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_it_resumes_and_any_step_can_be_made(plan: Callable[[], ps.Dataset]) -> None:
-    wanted = passes(plan())
-    with ps.Loader(plan()) as loader:
-        next(iter(loader))
-        state = json.loads(json.dumps(loader.state_dict()))
-        promises.assert_same(promises.keep(loader.batch_at(1, 1)), wanted[len(loader) + 1])
-    assert len(json.dumps(state)) < 4096
-    with ps.Loader(plan()) as loader:
-        loader.load_state_dict(state)
-        for step, batch in enumerate(loader, 1):
-            promises.assert_same(promises.keep(batch), wanted[step], f"step {step}")
+    plans.resumes(plan)
 
 
-@pytest.mark.parametrize("plan", ["columns", "matrix"])
-def test_processes_and_threads_make_the_same(plan: str) -> None:
-    wanted = passes(PLANS[plan]())
-    for options in ({"isolation": "process"}, {"cpus": 1}):
-        for found, batch in zip(passes(PLANS[plan](), **options), wanted, strict=True):
-            promises.assert_same(found, batch)
+@pytest.mark.parametrize("options", [{"isolation": "process"}, {"cpus": 1}], ids=str)
+@pytest.mark.parametrize("plan", ["columns", "matrix", "target"])
+def test_processes_and_threads_make_the_same(plan: str, options: dict[str, Any]) -> None:
+    plans.is_the_same_with(PLANS[plan], **options)
 
 
 def test_a_state_knows_the_recipe() -> None:

@@ -10,12 +10,13 @@ from penstock.transform.table.cast import Cast
 from penstock.transform.table.categories import Frequency, Hash, OneHot, Ordinal, Vocabulary
 from penstock.transform.table.curves import Log, Power
 from penstock.transform.table.dates import DateParts
-from penstock.transform.table.fitted import FittedRecipe, Partial, load, merge
+from penstock.transform.table.fitted import FittedRecipe, Partial, load, load_partial, merge
 from penstock.transform.table.interactions import Interactions
 from penstock.transform.table.missing import DropMissing, FillMissing, IsMissing
 from penstock.transform.table.recipe import Recipe
 from penstock.transform.table.scaling import Clip, MinMax, Robust, Standardize
 from penstock.transform.table.selectors import On, Selector
+from penstock.transform.table.target import Target
 
 __all__ = [
     "Bins",
@@ -40,7 +41,9 @@ __all__ = [
     "Robust",
     "Selector",
     "Standardize",
+    "Target",
     "Vocabulary",
     "load",
+    "load_partial",
     "merge",
 ]

@@ -22,7 +22,7 @@ _TEXT: frozenset[Kind] = frozenset({"text"})
 _WIDEST, _MOST = 1 << 12, 1 << 24
 
 
-class _ByCategory(ColumnOp):
+class ByCategory(ColumnOp):
     """An op whose table of categories comes of `Counts`: "categories", and "missing", whether that is one of them, behind the others."""
 
     takes = CATEGORIES
@@ -70,7 +70,7 @@ def _whole(category: Any) -> int:
 
 
 @dataclass(frozen=True)
-class OneHot(_ByCategory):
+class OneHot(ByCategory):
     """A vector for each row, with 1 at its category and 0 elsewhere, as float32. scikit-learn's OneHotEncoder.
 
     Categories stand in ascending order, text by its code points. What is missing is a category of its own, the last one, if it was met in `fit`. Others are vectors of
@@ -129,7 +129,7 @@ class OneHot(_ByCategory):
 
 
 @dataclass(frozen=True)
-class Ordinal(_ByCategory):
+class Ordinal(ByCategory):
     """The code of a category, from 0 on in ascending order, as int64. scikit-learn's OrdinalEncoder.
 
     What is missing has the last code, if it was met in `fit`. Others have `unknown_value`, unless `handle_unknown`.
@@ -179,7 +179,7 @@ class Ordinal(_ByCategory):
 
 
 @dataclass(frozen=True)
-class Vocabulary(_ByCategory):
+class Vocabulary(ByCategory):
     """The code of a value by how often it comes, as int64: the most frequent one is 0. What embeddings take; tf.Transform's compute_and_apply_vocabulary.
 
     Of values that come equally often the lesser one is first. Others, and what is missing, fall into buckets behind the known ones.
@@ -235,7 +235,7 @@ class Vocabulary(_ByCategory):
 
 
 @dataclass(frozen=True)
-class Frequency(_ByCategory):
+class Frequency(ByCategory):
     """How often a row's category comes, as a share of all rows that the recipe was fitted on, as float32.
 
     What is missing is a category of its own; one that is not known has 0.
@@ -270,7 +270,8 @@ class Frequency(_ByCategory):
         """See `ColumnOp`."""
         counts = self.learnt["counts"]
         rows = sum(counts) if self.normalize else 1
-        return [self.look_up(lane, -1), {"step": "table", "values": [*(count / rows for count in counts), 0.0]}]
+        shares = [*(count / rows for count in counts), 0.0]
+        return [self.look_up(lane, -1), {"step": "table", "values": shares, "codes": len(counts), "width": 1}]
 
 
 @dataclass(frozen=True)

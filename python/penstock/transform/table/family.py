@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.columns.row_sources import RowSources
 from penstock.core.columns.rows import take_rows
 from penstock.core.columns.spec import Columns, Field, Ids, Spec
 from penstock.core.draw_keys import DrawKeys
@@ -42,9 +43,11 @@ class Matrix(Op):
 class TableKernel(Kernel):
     """Chains of tables, compiled."""
 
-    def __init__(self, every: Sequence[Compiled]) -> None:
-        self._every = every
-        self.columns = tuple(dict.fromkeys(one.name for part in every for one in part.inputs))
+    def __init__(self, every: Sequence[Compiled], sources: RowSources | None = None) -> None:
+        self._every, self._sources = every, sources
+        inputs = [one for part in every for one in part.inputs]
+        self._folds = {one.name: one.folds for one in inputs if one.folds is not None}
+        self.columns = tuple(dict.fromkeys(one.name for one in inputs if one.folds is None))
         self.columns += tuple(
             one.input.name
             for part in every
@@ -55,7 +58,11 @@ class TableKernel(Kernel):
 
     def __call__(self, columns: Columns, keys: Mapping[str, DrawKeys], work: Workspace) -> Columns:
         """See `Kernel`."""
-        given = {name: one_column(name, columns) for name in self.columns}
+        given: dict[str, Any] = {name: one_column(name, columns) for name in self.columns}
+        for name, folds in self._folds.items():
+            assert self._sources is not None
+            assert work.ids is not None
+            given[name] = folds.versions(self._sources, work.ids)
         try:
             return self._made(given, work)
         except RowError:
@@ -126,8 +133,10 @@ class TableFamily(Family):
                     )
         matrices = {name: ops[0] for name, ops in chains.items() if isinstance(ops[0], Matrix)}
         others: dict[str, Any] = {name: ops for name, ops in chains.items() if name not in matrices}
-        every = [compiled(dict(one.chains), site.fields, name) for name, one in matrices.items()]
-        return TableKernel([*every, *([compiled(others, site.fields)] if others else [])])
+        sources = site.sources
+        every = [compiled(dict(one.chains), site.fields, name, sources) for name, one in matrices.items()]
+        every += [compiled(others, site.fields, sources=sources)] if others else []
+        return TableKernel(every, sources)
 
 
 FAMILY = TableFamily()

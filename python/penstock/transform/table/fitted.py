@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -13,21 +13,21 @@ from penstock.core.columns.spec import Field, Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.core.warnings import warn
+from penstock.transform.table.checks import Complete, check_dataset, check_known, check_parts, check_types
 from penstock.transform.table.family import Matrix
 from penstock.transform.table.fitting import Search, advanced, gathered, merged, searches_of
 from penstock.transform.table.missing import DropMissing
 from penstock.transform.table.op import ColumnOp
+from penstock.transform.table.partials import read_partial, write_partial
 from penstock.transform.table.resolving import complete, is_feature_of
 from penstock.transform.table.saving import read_recipe, write_recipe
-from penstock.transform.table.serving import RowServer, is_there, undone
-
-#: Parts of a split that are there to be learnt from.
-_TRAINING = ("train", "training", "fit")
+from penstock.transform.table.serving import RowServer, undone
+from penstock.transform.table.statistics.known_rows import Folds
 
 
 @dataclass(frozen=True, eq=False)
 class Partial:
-    """What one part of the data has to say to a recipe: see `merge`. It can be pickled, and sent from rank to rank.
+    """What one part of the data has to say to a recipe: see `merge`. It can be pickled, and saved as JSON, to go from rank to rank.
 
     Args:
         recipe: as it was asked.
@@ -44,6 +44,14 @@ class Partial:
     searches: tuple[Search, ...]
     rows: int
     digest: str
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes it as JSON, for `penstock.table.load_partial`.
+
+        Args:
+            path: of a file, which is replaced as a whole.
+        """
+        write_partial(path, self)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -109,8 +117,10 @@ class FittedRecipe:
         check_parts(data, allow)
         rows = self._without_missing(data)
         searches, chains = self._next_searches, dict(self.chains)
-        needed = {name for one in searches if not one.is_done for name in chains[one.column][0].needs(one.column)}
-        blocks = rows.blocks([name for name, _ in self.fields if name in needed] or [self.fields[0][0]], repeated=True)
+        asked = [one for one in searches if not one.is_done]
+        needed = {name for one in asked for name in chains[one.column][0].needs(one.column)}
+        needed |= {one.target for one in asked if one.target is not None}
+        blocks = rows.blocks([name for name in data.spec if name in needed] or [self.fields[0][0]], repeated=True)
         done = 0
 
         def note(count: int) -> None:
@@ -149,7 +159,8 @@ class FittedRecipe:
             ps.table.Recipe(ps.table.MinMax()).fit(rows).on_dataset(rows).head()["x"] == [0.0, 1.0]
         """
         self._check_fitted("transform")
-        _check_types(dict(self.fields), data.spec)
+        check_types(dict(self.fields), data.spec)
+        check_known(self._folds, self.rows, data)
         rows = self._without_missing(data)
         if self.into is None:
             chains = {name: list(ops) for name, ops in self.working_chains.items()}
@@ -157,6 +168,48 @@ class FittedRecipe:
         made = rows.transform(**{self.into: Matrix(self.chains)})
         used = {name for name, _ in self.fields} - {self.into}
         return made.select([name for name in [*data.spec, self.into] if name not in used])
+
+    def fitted_rows(self, data: Any) -> int:
+        """How many rows of a dataset the recipe was fitted on, as `Target` knows them: it encodes these without their own fold, and others with all rows.
+
+        Args:
+            data: the dataset, before its columns are changed.
+
+        Returns:
+            The number; 0 for a recipe without `Target`.
+
+        Raises:
+            PlanError: where rows cannot be looked at before they are read.
+
+        Example:
+            homes = ps.from_arrays({"city": ["Rome", "Oslo"] * 20, "price": np.arange(40.0)})
+            recipe = ps.table.Recipe(city=ps.table.Target(), target="price").fit(homes.take(30))
+            recipe.fitted_rows(homes) == 30
+        """
+        check_dataset("fitted_rows", data)
+        folds, blocks = self._folds, data.blocks([])
+        return 0 if folds is None else int((folds.versions(blocks.sources, blocks.ids) > 0).sum())
+
+    @property
+    def _folds(self) -> Folds | None:
+        """Those of the first op that has some: all know the same rows."""
+        ops = [op for _, chain in self.chains for op in chain if op.fitted is not None]
+        return next((op.known_folds for op in ops if op.known_folds is not None), None)
+
+    def without_folds(self) -> FittedRecipe:
+        """The same recipe, whose `Target` encodes every row as `apply` does: also those that it was fitted on, which know their own target then. What it was fitted on is left out of files.
+
+        Returns:
+            A `FittedRecipe`, to serve with.
+
+        Example:
+            homes = ps.from_arrays({"city": ["Rome", "Oslo"] * 20, "price": np.arange(40.0)})
+            recipe = ps.table.Recipe(city=ps.table.Target(), target="price").fit(homes).without_folds()
+            homes.transform(recipe).head(1)["city"][0] == recipe.apply({"city": "Rome"})["city"]
+        """
+        self._check_fitted("without_folds")
+        chains = tuple((name, tuple(op.without_folds() for op in ops)) for name, ops in self.chains)
+        return replace(self, chains=chains)
 
     def matrix(self, into: str = "features") -> FittedRecipe:
         """The same recipe, whose numbers stand side by side in one column of float32, (rows, numbers): what PyTorch, XGBoost and LightGBM take.
@@ -305,19 +358,28 @@ def load(path: str | PathLike[str]) -> FittedRecipe:
     return FittedRecipe(**read_recipe(path))
 
 
-class Complete:
-    """Says of rows whether they lack none of some columns. A class, so that plans know it by what it holds."""
+def load_partial(path: str | PathLike[str]) -> Partial:
+    """What `Partial.save` wrote, perhaps on another machine.
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        self.__qualname__ = f"has {', '.join(names)}"
+    Args:
+        path: of the file.
 
-    def __call__(self, columns: Mapping[str, Any]) -> Any:
-        """A truth value a row."""
-        found: Any = True
-        for name in self.names:
-            found = is_there(columns[name]) & found
-        return found
+    Returns:
+        The `Partial`, for `merge`.
+
+    Raises:
+        SourceError: where there is no such file.
+        DataError: for a file that holds none.
+
+    Example:
+        data = ps.from_arrays({"x": np.arange(10.0)})
+        parts, recipe = [data.take(4), data.skip(4)], ps.table.Recipe(ps.table.MinMax())
+        for rank, part in enumerate(parts):
+            recipe.partial(part).save(f"rank-{rank}.json")
+        ps.table.merge([ps.table.load_partial(f"rank-{rank}.json") for rank in range(2)]).rows == 10
+    """
+    recipe, of_recipe, searches, rows, digest = read_partial(path)
+    return Partial(FittedRecipe(**recipe, searches=of_recipe), searches, rows, digest)
 
 
 def _said(recipe: FittedRecipe) -> tuple[Any, ...]:
@@ -327,37 +389,6 @@ def _said(recipe: FittedRecipe) -> tuple[Any, ...]:
 
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def check_dataset(verb: str, data: Any) -> None:
-    """PlanError for what is no dataset."""
-    if not hasattr(data, "blocks"):
-        raise PlanError(f"{verb}({type(data).__name__}): takes a dataset; make one of arrays with penstock.from_arrays")
-
-
-def check_parts(data: Any, allow: str | Sequence[str]) -> None:
-    """PlanError for a part of a split that is not there to be learnt from."""
-    allowed = {*_TRAINING, *([allow] if isinstance(allow, str) else allow)}
-    for part in _parts(data):
-        if part not in allowed:
-            raise PlanError(
-                f"fit: the dataset is the part {quoted(part)} of a split, and a recipe learns of training rows, else validation says nothing; fit on the part 'train', "
-                f"or say fit(…, allow={quoted(part)})"
-            )
-
-
-def _parts(data: Any) -> Iterator[str]:
-    for node in data.nodes:
-        if node.verb == "split":
-            yield node.part
-
-
-def _check_types(fields: Mapping[str, Field], given: Spec) -> None:
-    for name, field in fields.items():
-        if name in given and (field.dtype == "string") != (given[name].dtype == "string"):
-            raise PlanError(
-                f"transform: column {quoted(name)} is {given[name]}, and the recipe was fitted on {field}; read it as it was read then, or fit the recipe anew"
-            )
 
 
 def listed(ops: Sequence[ColumnOp]) -> str:

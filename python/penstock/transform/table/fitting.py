@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.core import kernels
 from penstock.core.columns.repeated_values import is_repeated
+from penstock.core.columns.row_sources import RowSources
 from penstock.core.columns.spec import Ids, Spec
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError, RowError
@@ -21,7 +22,7 @@ from penstock.core.messages import quoted
 from penstock.transform.table.lane import Lane
 from penstock.transform.table.missing import FillMissing
 from penstock.transform.table.op import ColumnOp
-from penstock.transform.table.program import Input, Walked, native, walk
+from penstock.transform.table.program import Input, Walked, native, plain, walk
 from penstock.transform.table.statistics.moments import Moments
 from penstock.transform.table.statistics.protocol import Block, Statistic
 from penstock.transform.table.statistics.quantiles import Quantiles
@@ -30,7 +31,7 @@ Chains = Mapping[str, tuple[ColumnOp, ...]]
 
 
 class ReadBlock(Protocol):
-    """Some rows of a dataset: its columns by name, the rows' ids, and where a row lies."""
+    """Some rows of a dataset: its columns by name, the rows' ids and what they are ids in, and where a row lies."""
 
     @property
     def columns(self) -> Mapping[str, Any]: ...  # noqa: D102
@@ -38,18 +39,22 @@ class ReadBlock(Protocol):
     @property
     def ids(self) -> Ids: ...  # noqa: D102
 
+    @property
+    def sources(self) -> RowSources: ...  # noqa: D102
+
     def place(self, row: int) -> tuple[str, int]:
         """In words, and the row's id in its source."""
 
 
 @dataclass(eq=False)
 class Search:
-    """What the op at `place` of a column's chain must know. tap: the op before which the column is looked at. is_done: whether all was gathered."""
+    """What the op at `place` of a column's chain must know. tap: the op before which the column is looked at. target: another column that it learns from. is_done: whether all was gathered."""
 
     column: str
     place: int
     tap: int
     statistic: Statistic
+    target: str | None = None
     is_done: bool = False
     rows: int = field(default=0)
 
@@ -70,7 +75,7 @@ def searches_of(chains: Chains, fields: Spec, running: Sequence[Search] = ()) ->
                 if first is not None and not (is_filled and first == place - 1):
                     break
                 first = place if first is None else first
-                found.setdefault((name, place), Search(name, place, first, statistic))
+                found.setdefault((name, place), Search(name, place, first, statistic, op.learns_from))
             lane = op.after(lane)
     searched = [one.statistic for one in found.values() if isinstance(one.statistic, Quantiles)]
     for one in searched:
@@ -119,7 +124,10 @@ class Tap:
             return None
         chain = {"name": self._name, "inputs": [0], "pairs": [], "array": 0, "offset": 0, "width": 1}
         steps = self._walked.steps
-        return kernels.TableProgram([self._walked.input.kind], [{**chain, "steps": steps}], [("float64", 1)])
+        kinds = [self._walked.input.kind]
+        if self._walked.folds is not None:
+            chain["inputs"], kinds = [0, 1], [*kinds, "int64"]
+        return kernels.TableProgram(kinds, [{**chain, "steps": steps}], [("float64", 1)])
 
     def take(self, block: ReadBlock) -> None:
         """Takes the rows of a block; DataError for one that is wrong."""
@@ -128,11 +136,12 @@ class Tap:
             floats = values = None
             for one in self._searches:
                 if one.statistic.takes_floats:
-                    floats = self._floats(column) if floats is None else floats
+                    floats = self._floats(column, block) if floats is None else floats
                     one.statistic.add(Block(floats, rows=block.ids))
                 else:
-                    values = self._values(column) if values is None else values
-                    one.statistic.add(Block(values, rows=block.ids))
+                    values = self._values(column, block) if values is None else values
+                    target = None if one.target is None else plain(block.columns[one.target])
+                    one.statistic.add(Block(values, target, block.ids, block.sources))
                 one.rows += len(block.ids)
         except RowError as error:
             place, sample = block.place(error.row)
@@ -141,13 +150,15 @@ class Tap:
         except DataError as error:
             raise DataError(f"fit: column {quoted(self._name)} {error}") from None
 
-    def _floats(self, column: Any) -> Any:
+    def _floats(self, column: Any, block: ReadBlock) -> Any:
         """float64, with NaN where values are missing."""
         given = self._native(column)
         if self._program is not None:
             rows = len(given[0]) - (self._first.kind == "text") if isinstance(given, tuple) else len(given)
             out = np.empty(rows)
-            self._program.run([given], [out], 1)
+            folds = self._walked.folds if self._walked else None
+            more = [] if folds is None else [(folds.versions(block.sources, block.ids), None)]
+            self._program.run([given, *more], [out], 1)
             return out
         if isinstance(given, tuple):
             numbers, missing = given
@@ -161,7 +172,7 @@ class Tap:
         kind = {"float": self._first.dtype, "integer": "int64", "text": "string"}[self._first.kind]
         return native(column, Input(self._name, kind, self._walked.input.fill if self._walked else None))
 
-    def _values(self, column: Any) -> pa.Array:
+    def _values(self, column: Any, block: ReadBlock) -> pa.Array:
         """An Arrow array of text, whole numbers or floats, with nulls where values are missing."""
         if self._kind == "text":
             fill = self._walked.input.fill if self._walked else None
@@ -171,7 +182,7 @@ class Tap:
         if self._kind == "integer" and self._program is None:
             numbers, missing = self._native(column)
             return pa.array(numbers, mask=missing)
-        floats = pa.array(self._floats(column) + 0.0, from_pandas=True)
+        floats = pa.array(self._floats(column, block) + 0.0, from_pandas=True)
         return pc.cast(floats, pa.int64()) if self._kind == "integer" else floats
 
 

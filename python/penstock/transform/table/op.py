@@ -14,6 +14,7 @@ from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.transform.family import Fitted, Op
 from penstock.transform.table.lane import Kind, Lane
+from penstock.transform.table.statistics.known_rows import Folds
 from penstock.transform.table.statistics.protocol import Statistic
 
 #: A native step, as rust/src/bind/table.rs reads it.
@@ -53,6 +54,20 @@ class ColumnOp(Op):
     def begin(self, name: str, fields: Spec) -> Lane:
         """What its chain begins with, where it is the first op of column `name`."""
         return Lane.of_any(name, fields[name])
+
+    @property
+    def learns_from(self) -> str | None:
+        """The column besides its own that it learns from; None for none."""
+        return None
+
+    @property
+    def known_folds(self) -> Folds | None:
+        """Of one that encodes rows that it was fitted on otherwise than others: which these are. Its step is a table with a version for each fold."""
+        return None
+
+    def without_folds(self) -> ColumnOp:
+        """The same, to which every row is one that it was not fitted on."""
+        return self
 
     def is_fitted(self, lane: Lane) -> bool:
         """Whether it knows what it needs to work on a lane."""

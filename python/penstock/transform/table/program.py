@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.core import kernels
 from penstock.core.columns.repeated_values import is_repeated
+from penstock.core.columns.row_sources import RowSources
 from penstock.core.columns.rows import spans_to_arrow
 from penstock.core.columns.spec import Columns, Field, Spans, Spec, is_text
 from penstock.core.errors import PlanError, RowError
@@ -22,14 +23,24 @@ from penstock.transform.table.interactions import Interactions
 from penstock.transform.table.lane import Lane
 from penstock.transform.table.missing import FillMissing
 from penstock.transform.table.op import ColumnOp, Step
+from penstock.transform.table.statistics.known_rows import Folds
+
+NUMBERED_ANEW = (
+    "a function leaves out some of the rows that Target was fitted on, or adds others, so that nobody knows which these are; transform before it, or choose rows by "
+    "filter(…, ahead=True); recipe.without_folds() encodes every row by all rows"
+)
 
 
 class Input(NamedTuple):
-    """A column that chains begin with. kind: as native code takes one row of it. fill: what stands for missing texts."""
+    """A column that chains begin with. kind: as native code takes one row of it. fill: what stands for missing texts.
+
+    folds: of one that is no column of the data, but says which version of tables counts for each row.
+    """
 
     name: str
     kind: str
     fill: str | None = None
+    folds: Folds | None = None
 
 
 class Output(NamedTuple):
@@ -43,11 +54,12 @@ class Output(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """A chain, gone through: its input, native steps, and the lane at its end."""
+    """A chain, gone through: its input, native steps, the lane at its end, and the folds of an op in it."""
 
     input: Input
     steps: list[Step]
     lane: Lane
+    folds: Folds | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,16 +77,21 @@ class Compiled:
 
 def walk(name: str, ops: Sequence[ColumnOp], fields: Spec) -> Walked:
     """Goes through a chain; PlanError for an op that does not fit."""
-    lane, steps, fill = ops[0].begin(name, fields), list[Step](), None
+    lane, steps, fill, folds = ops[0].begin(name, fields), list[Step](), None, list[Folds]()
     column = ops[0].needs(name)[0]
     kind = {"float": lane.dtype, "integer": "int64", "text": "string"}.get(lane.kind, "float64")
     for op in ops:
         op.check_lane(name, lane)
         steps += op.steps(lane)
+        folds += [op.known_folds] if op.known_folds is not None else []
         if lane.kind == "text" and isinstance(op, FillMissing) and fill is None:
             fill = str(op.fill)
         lane = op.after(lane)
-    return Walked(Input(column, kind, fill), steps, lane)
+    if len(folds) > 1:
+        raise PlanError(
+            f"recipe: two ops Target on column {quoted(name)}, and the second has no folds of its own; leave one out"
+        )
+    return Walked(Input(column, kind, fill), steps, lane, folds[0] if folds else None)
 
 
 def last_lane(name: str, ops: Sequence[ColumnOp], fields: Spec) -> Lane:
@@ -86,8 +103,8 @@ def last_lane(name: str, ops: Sequence[ColumnOp], fields: Spec) -> Lane:
     return lane
 
 
-def compiled(chains: Chains, fields: Spec, matrix: str | None = None) -> Compiled:
-    """The program of chains. matrix: the one column of float32 that all of them fill; None for a column each."""
+def compiled(chains: Chains, fields: Spec, matrix: str | None = None, sources: RowSources | None = None) -> Compiled:
+    """The program of chains. matrix: the one column of float32 that all of them fill; None for a column each. sources: of the rows; None for rows of none."""
     inputs, outputs = dict[Input, int](), list[Output]()
     native_chains, arrays = list[dict[str, Any]](), list[tuple[str, int]]()
     offset = 0
@@ -103,6 +120,8 @@ def compiled(chains: Chains, fields: Spec, matrix: str | None = None) -> Compile
             outputs.append(Output(name, lane.field, None, walked.input, ()))
             continue
         used, pairs = _used(ops[0], walked.input, fields)
+        if walked.folds is not None and sources is not None:
+            used += _versions(name, walked.folds, sources)
         width = len(features)
         if matrix is None:
             arrays.append((lane.dtype, width))
@@ -127,6 +146,13 @@ def compiled(chains: Chains, fields: Spec, matrix: str | None = None) -> Compile
     return Compiled(tuple(inputs), tuple(outputs), program)
 
 
+def _versions(name: str, folds: Folds, sources: RowSources) -> list[Input]:
+    """What says which rows of these sources were fitted on; nothing where none were. PlanError where that is not known."""
+    if folds.among(sources.anew):
+        raise PlanError(f"transform: column {quoted(name)}: {NUMBERED_ANEW}")
+    return [Input(f"\0folds of {folds.digest}", "int64", folds=folds)] if folds.among(sources.digests) else []
+
+
 def _used(first: ColumnOp, given: Input, fields: Spec) -> tuple[list[Input], list[tuple[int, int]]]:
     """The columns of a chain, and which of them are multiplied."""
     if not isinstance(first, Interactions):
@@ -135,14 +161,16 @@ def _used(first: ColumnOp, given: Input, fields: Spec) -> tuple[list[Input], lis
     return [Input(one, lane.dtype if lane.kind == "float" else "int64") for one, lane in lanes], first.pairs
 
 
+def plain(column: Any) -> Any:
+    """A column as an array of NumPy's or Arrow's, with every value written out."""
+    column = spans_to_arrow(column) if isinstance(column, Spans) else column
+    column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    return column.dictionary_decode() if is_repeated(column) else column
+
+
 def native(column: Any, given: Input) -> Any:
     """A column as native code takes it: an array of floats, (whole numbers, which are missing), or (edges, bytes, which are missing)."""
-    if isinstance(column, Spans):
-        column = spans_to_arrow(column)
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks)
-    if is_repeated(column):
-        column = column.dictionary_decode()
+    column = plain(column)
     if not isinstance(column, pa.Array):
         return _numbers(np.asarray(column), None, given)
     if is_text(column.type):

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
-from penstock.transform.table.fitted import FittedRecipe, Partial, check_dataset, check_parts, listed, merge
+from penstock.transform.table.checks import check_dataset, check_parts
+from penstock.transform.table.fitted import FittedRecipe, Partial, listed, merge
 from penstock.transform.table.op import ColumnOp
 from penstock.transform.table.resolving import chains_of
 from penstock.transform.table.selectors import On, checked_ops
+from penstock.transform.table.target import Target
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -132,6 +135,7 @@ class Recipe:
         fields = dict(data.spec)
         left = [*self.leave, *([self.target] if self.target is not None else [])]
         chains = chains_of(self.items, self.columns, left, fields)
+        chains = {name: tuple(_of_target(op, name, self.target, fields) for op in ops) for name, ops in chains.items()}
         used = dict.fromkeys(one for name, ops in chains.items() for one in ops[0].needs(name))
         return FittedRecipe(
             chains=tuple(chains.items()), fields=tuple((name, fields[name]) for name in used), target=self.target
@@ -140,3 +144,7 @@ class Recipe:
     def __repr__(self) -> str:
         given = [*map(str, self.items), *(f"{name}={listed(ops)}" for name, ops in self.columns.items())]
         return f"Recipe({', '.join(given)})"
+
+
+def _of_target(op: ColumnOp, name: str, target: str | None, fields: Spec) -> ColumnOp:
+    return op.of_target(name, target, fields) if isinstance(op, Target) else op

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields as fields_of
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.core.arguments import path_of
 from penstock.core.columns.spec import Field
@@ -24,13 +24,16 @@ from penstock.transform.table.interactions import Interactions
 from penstock.transform.table.missing import DropMissing, FillMissing, IsMissing
 from penstock.transform.table.op import ColumnOp
 from penstock.transform.table.scaling import Clip, MinMax, Robust, Standardize
+from penstock.transform.table.target import Target
+
+T = TypeVar("T")
 
 #: The ops by their names.
 OPS: Mapping[str, type[ColumnOp]] = {
     op.__name__: op
     for op in (
         Bins, Cast, Clip, DateParts, DropMissing, FillMissing, Frequency, Hash, Interactions, IsMissing, Log, MinMax, OneHot, Ordinal, Power,
-        Robust, Standardize, Vocabulary,
+        Robust, Standardize, Target, Vocabulary,
     )
 }  # fmt: skip
 
@@ -38,10 +41,13 @@ _KIND, _VERSION = "penstock table recipe", 1
 
 
 def write_recipe(path: str | PathLike[str], recipe: Any) -> None:
-    """Writes a recipe aside, and renames it."""
-    said = {
-        "kind": _KIND,
-        "version": _VERSION,
+    """Writes a recipe."""
+    write_json(path, {"kind": _KIND, "version": _VERSION, **described(recipe)})
+
+
+def described(recipe: Any) -> dict[str, Any]:
+    """A recipe as plain JSON."""
+    return {
         "rows": recipe.rows,
         "digest": recipe.digest,
         "target": recipe.target,
@@ -49,6 +55,10 @@ def write_recipe(path: str | PathLike[str], recipe: Any) -> None:
         "fields": [[name, field.dtype, field.nullable] for name, field in recipe.fields],
         "chains": [[name, [_described(op) for op in ops]] for name, ops in recipe.chains],
     }
+
+
+def write_json(path: str | PathLike[str], said: Mapping[str, Any]) -> None:
+    """Writes a file aside, and renames it."""
     file = Path(path_of("save", path))
     aside = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     try:
@@ -73,28 +83,41 @@ def _described(op: ColumnOp) -> dict[str, Any]:
 
 def read_recipe(path: str | PathLike[str]) -> dict[str, Any]:
     """What a `FittedRecipe` is made with; DataError for a file that holds none."""
-    file = Path(path_of("load", path))
+    return read_json("load", path, (_KIND, _VERSION), "recipe.save(path)", recipe_of)
+
+
+def recipe_of(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a `FittedRecipe` is made with, of what `described` gave."""
+    return {
+        "chains": tuple((str(name), tuple(map(_op_of, ops))) for name, ops in said["chains"]),
+        "fields": tuple((str(name), Field(dtype, nullable=nullable)) for name, dtype, nullable in said["fields"]),
+        **{name: said[name] for name in ("rows", "digest", "target", "into")},
+    }
+
+
+def read_json(
+    verb: str, path: str | PathLike[str], wanted: tuple[str, int], writer: str, make: Callable[[Mapping[str, Any]], T]
+) -> T:
+    """What is made of a file of a kind and version; DataError for another file. writer: what writes one."""
+    file, (kind, version) = Path(path_of(verb, path)), wanted
     try:
         said = json.loads(file.read_text(encoding="utf-8", errors="surrogatepass"))
     except FileNotFoundError:
-        raise SourceError(f"load: {file}: there is no such file; write one with recipe.save(path)") from None
-    except ValueError as error:
-        raise DataError(f"load: {file}: no JSON ({error}); write it anew with recipe.save(path)") from None
-    if not isinstance(said, dict) or said.get("kind") != _KIND:
-        raise DataError(f"load: {file}: holds no recipe of penstock.table; pass a file that recipe.save(path) wrote")
-    if said.get("version") != _VERSION:
+        raise SourceError(f"{verb}: {file}: there is no such file; write one with {writer}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{verb}: {file}: no JSON ({error}); write it anew with {writer}") from None
+    if not isinstance(said, dict) or said.get("kind") != kind:
+        what = kind.removeprefix("penstock table ")
+        raise DataError(f"{verb}: {file}: holds no {what} of penstock.table; pass a file that {writer} wrote")
+    if said.get("version") != version:
         raise DataError(
-            f"load: {file}: version {quoted(said.get('version'))}, and this Penstock reads {_VERSION}; load it with the Penstock that wrote it"
+            f"{verb}: {file}: version {quoted(said.get('version'))}, and this Penstock reads {version}; load it with the Penstock that wrote it"
         )
     try:
-        return {
-            "chains": tuple((str(name), tuple(map(_op_of, ops))) for name, ops in said["chains"]),
-            "fields": tuple((str(name), Field(dtype, nullable=nullable)) for name, dtype, nullable in said["fields"]),
-            **{name: said[name] for name in ("rows", "digest", "target", "into")},
-        }
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return make(said)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise DataError(
-            f"load: {file}: damaged ({type(error).__name__}: {error}); write it anew with recipe.save(path)"
+            f"{verb}: {file}: damaged ({type(error).__name__}: {error}); write it anew with {writer}"
         ) from None
 
 

@@ -6,17 +6,25 @@ from typing import Any, Protocol, Self
 
 import numpy.typing as npt
 
+from penstock.core.columns.row_sources import RowSources
+
 
 class Block:
     """A column of some rows, as a statistic takes it. values: an array of float64, NaN where missing, or for categories an Arrow array.
 
-    target: that of `Target`, the same way; rows: the rows' ids.
+    target: that of `Target`: an array of float64, else of Arrow; rows: the rows' ids, and sources: what they are ids in.
     """
 
-    __slots__ = ("rows", "target", "values")
+    __slots__ = ("rows", "sources", "target", "values")
 
-    def __init__(self, values: Any, target: Any = None, rows: npt.NDArray[Any] | None = None) -> None:
-        self.values, self.target, self.rows = values, target, rows
+    def __init__(
+        self,
+        values: Any,
+        target: Any = None,
+        rows: npt.NDArray[Any] | None = None,
+        sources: RowSources | None = None,
+    ) -> None:
+        self.values, self.target, self.rows, self.sources = values, target, rows, sources
 
 
 class Statistic(Protocol):
