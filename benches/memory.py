@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -135,8 +136,9 @@ def measure(cell: Cell, folder: str) -> Found:
         listening = [threading.Thread(target=_listen, args=(child.stderr, errors))]
         child.stdout.readline()
         start = _held(child.pid)
-        child.stdin.write("go\n")
-        child.stdin.flush()
+        with suppress(BrokenPipeError):  # it failed before
+            child.stdin.write("go\n")
+            child.stdin.flush()
         listening.append(threading.Thread(target=_listen, args=(child.stdout, said)))
         for thread in listening:
             thread.start()

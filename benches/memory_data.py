@@ -117,7 +117,7 @@ def _zarr(folder: Path, _: str, of: Kind) -> None:
 
     chunk = (min(of.rows, of.block_rows or max(1, (1 << 20) // of.row_bytes)), of.row_bytes // 4)
     packing: dict[str, Any] = {} if of.is_packed else {"compressors": None}
-    group = zarr.open_group(str(folder / "0.zarr"), mode="w")
+    group = zarr.open_group(str(folder), mode="w")
     made: Any = group.create_array("x", shape=(of.rows, of.row_bytes // 4), dtype="f4", chunks=chunk, **packing)
     first = 0
     for part in _parts(of):

@@ -23,6 +23,7 @@ from penstock.core.columns.rows import Rows
 from penstock.core.errors import SourceError, StorageError
 from penstock.core.files.cache_dirs import LIMIT_NAME, limit_bytes
 from penstock.core.lru import Lru
+from penstock.core.unused_memory import give_back_unused
 from penstock.core.warnings import warn
 from penstock.derived.files import DerivedFiles
 from penstock.derived.lease import make_room
@@ -128,7 +129,9 @@ class DecodedParts:
         if mine:
             try:
                 with self._turn:
-                    future.set_result(self._make(number))
+                    made = self._make(number)
+                    self._give_back()
+                future.set_result(made)
             except BaseException as error:
                 future.set_exception(error)
                 raise
@@ -136,6 +139,11 @@ class DecodedParts:
                 with self._lock:
                     del self._doing[number]
         return future.result()
+
+    def _give_back(self) -> None:
+        """What Arrow's allocator keeps for the next part, where little may be held: as much again as decoding one took."""
+        if self._kept_bytes < MEMORY_BYTES:
+            give_back_unused()
 
     def _make(self, number: int) -> Rows:
         files = self._opened()

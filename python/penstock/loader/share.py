@@ -11,6 +11,7 @@ import numpy.typing as npt
 from penstock.core.columns.spec import Ids
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError, StateError
+from penstock.core.unused_memory import PLENTY_BYTES, keep_no_large_pieces
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.launchers import processes_here, ranks_here
@@ -264,6 +265,8 @@ def share_of(
     cpus = min(options.cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus()))
     where = RankSettings(rank=rank, world_size=world_size, cpus=cpus, equal_parts=equal_parts)
     lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance, fixed=fixed)
+    if options.memory_bytes and options.memory_bytes < PLENTY_BYTES:
+        keep_no_large_pieces()
     if options.memory_bytes:
         lowered.needs.check(options.memory_bytes)
     return RankShare(dataset=dataset, rank=rank, world_size=world_size, weights=weights, lowered=lowered)

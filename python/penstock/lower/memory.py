@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from penstock.core.errors import PlanError
 from penstock.core.messages import counted
 from penstock.lower.context import Context
 from penstock.order.lanes import divisors
+from penstock.plan.nodes import Read
 from penstock.runtime.budget import ALLOWED
 from penstock.runtime.free_memory import LEAST_BYTES
-
-#: Where there are no more blocks than so many a lane, they are as small as the lanes ask for.
-_FEW_BLOCKS = 1.1
+from penstock.source.protocol import KeepingSource
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowBlocks:
     """The blocks that this rank's lanes hold open, of `rows` rows and `row_bytes` bytes a row. all_rows: of the data, of which no more can be open.
 
-    window: blocks of a lane among which rows are mixed. is_shuffled: else one block is read after the other, and two of them meet in a batch.
+    window: blocks of a lane among which rows are mixed. is_shuffled: else one block is read after the other, and two of them meet in a batch. are_views: of parts of
+    files that sources decode into the cache.
     """
 
     lanes: int
@@ -29,6 +29,7 @@ class WindowBlocks:
     row_bytes: int
     all_rows: int
     is_shuffled: bool
+    are_views: bool = False
 
     @property
     def block_bytes(self) -> int:
@@ -37,19 +38,15 @@ class WindowBlocks:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all: half of the lanes come to new windows together."""
-        blocks = self.lanes * self.window * 3 // 2 if self.is_shuffled else 2
+        """Bytes of all: half of the lanes come to new windows together, and the only one does."""
+        blocks = (self.lanes + (self.lanes + 1) // 2) * self.window if self.is_shuffled else 2
         return min(blocks * self.rows, max(self.rows, self.all_rows)) * self.row_bytes
 
     @property
     def least_bytes(self) -> int:
-        """Bytes of those that are open at every step."""
+        """Bytes that must be free for them: all, but where they lie in mapped files, as long as the cache has room for these."""
         blocks = self.lanes * self.window if self.is_shuffled else 1
-        return min(self.size_bytes, blocks * self.block_bytes)
-
-    def lanes_within(self, room_bytes: int) -> int:
-        """How many lanes have room for their blocks."""
-        return room_bytes // max(1, self.window * self.block_bytes * 3 // 2)
+        return min(self.size_bytes, blocks * self.block_bytes) if self.are_views else self.size_bytes
 
     def __str__(self) -> str:
         if self.size_bytes < self.lanes * self.window * self.block_bytes or not self.is_shuffled:
@@ -71,6 +68,9 @@ def open_blocks(context: Context) -> WindowBlocks:
         row_bytes=_block_row_bytes(context),
         all_rows=context.sources.rows,
         is_shuffled=shape.is_shuffled,
+        are_views=all(
+            isinstance(one, Read) and isinstance(one.opened.source, KeepingSource) for one in context.sources.origins
+        ),
     )
 
 
@@ -88,7 +88,7 @@ def _block_row_bytes(context: Context) -> int:
 class MemoryNeeds:
     """What a plan holds in any case. blocks: of the runs that read blocks; batch_bytes: a batch on its way; decoding_bytes: what decoding takes and keeps.
 
-    batch_size, lanes: of the plan, on all ranks.
+    batch_size, lanes: of the plan, on all ranks. block_rows: of a block, if the plan had so many lanes; None where nodes have files of their own, and share the lanes.
     """
 
     blocks: tuple[WindowBlocks, ...]
@@ -96,6 +96,7 @@ class MemoryNeeds:
     decoding_bytes: int
     batch_size: int
     lanes: int
+    block_rows: Callable[[int], int] | None
 
     @property
     def window_bytes(self) -> int:
@@ -137,12 +138,14 @@ class MemoryNeeds:
     def _lanes_within(self, limit_bytes: int) -> int:
         """The most lanes whose windows fit, 0 if none do, or the lanes are not what is too much."""
         large = max(self.blocks, key=lambda one: one.size_bytes, default=None)
-        if large is None or not large.is_shuffled or not large.size_bytes:
+        if large is None or not large.is_shuffled or not large.size_bytes or self.block_rows is None:
             return 0
-        if (
-            large.all_rows < _FEW_BLOCKS * large.lanes * large.rows
-        ):  # a block for each lane: fewer lanes have larger ones
-            return 0
-        room = limit_bytes - (self.size_bytes - large.size_bytes)
-        fitting = large.lanes_within(room) * self.lanes // max(1, large.lanes)
-        return max((one for one in divisors(self.batch_size) if one <= min(fitting, self.lanes - 1)), default=0)
+        block_rows, others_bytes = self.block_rows, self.size_bytes - large.size_bytes - self.decoding_bytes
+
+        def needed_bytes(lanes: int) -> int:
+            rows = block_rows(lanes)  # where there are few blocks, as many as the lanes ask for
+            blocks = replace(large, lanes=-(-large.lanes * lanes // self.lanes), rows=rows)
+            return blocks.size_bytes + others_bytes + self.decoding_bytes * max(rows, large.rows) // large.rows
+
+        fewer = (lanes for lanes in reversed(divisors(self.batch_size)) if lanes < self.lanes)
+        return next((lanes for lanes in fewer if needed_bytes(lanes) <= limit_bytes), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from penstock.core.columns.spec import Field
@@ -19,9 +20,9 @@ from penstock.lower.on_device import OnDevice, in_words, last_transform
 from penstock.lower.reading import FAR_BYTES
 from penstock.lower.stages import delivering, stages_of
 from penstock.order.steps.batches import Last
-from penstock.plan.nodes import LaneOutput, MapVerb, Node, Pad, TransformBatch
+from penstock.plan.nodes import LaneOutput, MapVerb, Node, Pad, Shard, TransformBatch, with_lanes
 from penstock.plan.rules import RULES, SAME_ROWS, optimize
-from penstock.plan.tree import flow, leaves
+from penstock.plan.tree import find, flow, leaves
 from penstock.resolve.cut import cut
 from penstock.resolve.ordering import RankSettings, has_natural_ends, order_of
 from penstock.runtime.slots import Slots
@@ -50,6 +51,7 @@ def lower(
     fixed: which of "cpus" and "memory" the user chose, so that nothing tunes what follows from them. tolerance: what is done about bad rows; None for an error. A plan from which they are left out is one of `plan.skipping`.
     """
     found = order_of(root, where)
+    block_rows = None if find(root, Shard) is not None else partial(_block_rows, root, where)
     order, where = found.order, found.where
     order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
@@ -89,10 +91,17 @@ def lower(
     ]
     if lowered.feeds:
         together.append(LANE_ROWS // rows)
-    return _ready(lowered, deliver, steps_per_item=1 if alone else max(1, min(together)))
+    return _ready(lowered, deliver, block_rows, steps_per_item=1 if alone else max(1, min(together)))
 
 
-def _ready(lowered: Stages, deliver: Deliver, *, steps_per_item: int) -> Lowered:
+def _block_rows(root: Node, where: RankSettings, lanes: int) -> int:
+    """Rows of a block, if the plan had so many lanes."""
+    return order_of(with_lanes(root, lanes), where).order.rows.shape.block_rows
+
+
+def _ready(
+    lowered: Stages, deliver: Deliver, block_rows: Callable[[int], int] | None, *, steps_per_item: int
+) -> Lowered:
     """With the stage that delivers, and all that a loader asks for."""
     context, order = lowered.context, lowered.context.order
     stages, every, moved = (*lowered.stages, delivering(lowered, deliver)), [*lowered.every()], lowered.made.moved
@@ -124,6 +133,7 @@ def _ready(lowered: Stages, deliver: Deliver, *, steps_per_item: int) -> Lowered
             decoding_bytes=sum(each.context.budget.aside_bytes for each in every),
             batch_size=order.batch_size,
             lanes=order.lanes,
+            block_rows=block_rows,
         ),
     )
 

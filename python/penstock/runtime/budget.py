@@ -85,6 +85,7 @@ class Budget:
         #: Whether it was said that something is larger than the budget.
         self.has_warned = False
         self._kept: set[_Kept] = set()
+        self._block_rings: set[Ring] = set()
         self._gone: deque[_Kept] = deque()
         self._kept_bytes = self.most_bytes = 0
         #: What no item may have: others need it, as sources do that decode parts of files.
@@ -212,6 +213,7 @@ class Budget:
     def take(self, ring: Ring, size: int) -> Bytes:
         """Memory of a ring, counted until it is gone."""
         memory, room = ring.take_sized(size)
+        self._block_rings.add(ring)
         self.keep(memory, room)
         return memory
 
@@ -263,13 +265,16 @@ class Budget:
                 self._wake()
 
     def trim(self) -> None:
-        """Releases free memory for which there is no room."""
-        if sum(ring.made_bytes for ring in self.rings) <= self.limit_bytes:
-            return
+        """Releases free memory for which there is no room.
+
+        What columns lay in is used again by items, whose part of the budget counts it, unless it is more than all may have; what blocks lay in is used by blocks alone.
+        """
         room = self.limit_bytes - self.aside_bytes - self._kept_bytes - self._reserved_bytes
-        if sum(ring.free_bytes for ring in self.rings) <= room:
+        is_too_much = sum(ring.made_bytes for ring in self.rings) > self.limit_bytes
+        rings = self.rings if is_too_much else [ring for ring in self._block_rings if ring.made_bytes > room]
+        if not rings or sum(ring.free_bytes for ring in rings) <= room:
             return
-        for ring in self.rings:
+        for ring in rings:
             room -= ring.trim(max(0, room))
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.core.columns.repeated_values import written_bytes as bytes_written_out
 from penstock.core.columns.rows import Rows, join_rows, pack_rows
-from penstock.core.columns.spec import Columns, Ids, Spec
+from penstock.core.columns.spec import Columns, Field, Ids, Spec, is_list
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
@@ -48,8 +48,12 @@ _VERSION = 4
 CACHE_BYTES = 32 << 30
 #: Text that repeats in the first part is looked at as it is up to this size: what blocks are follows from its bytes, which must not change.
 _LOOKED_AT_BYTES = 256 << 20
-#: How often a part lies in memory while it is decoded: as the file has it, as pyarrow gives it, as columns, and as rows.
-_WORKING_COPIES = 3
+#: How often a part lies in memory while it is decoded: as the file has it, as pyarrow gives it, as columns or rows, and in what allocators keep between them.
+_WORKING_COPIES = 4
+#: Bytes besides, of a value in a list: two levels of two bytes, which say where lists begin and what is null, in memory that grows by doubling.
+_LEVEL_BYTES = 6
+#: The same again of numbers that Parquet has no type for: it stores them as four bytes.
+_NARROW, _NARROW_BYTES = ("bool", "int8", "uint8", "int16", "uint16"), 6
 #: Of a text that repeats, the number of its value.
 _NUMBER_BYTES = 8
 
@@ -122,7 +126,10 @@ class Stored:
 
 @dataclass(frozen=True, eq=False)
 class Parquet:
-    """Rows of Parquet files; neighbouring rows come out of parts of row groups that were decoded before."""
+    """Rows of Parquet files; neighbouring rows come out of parts of row groups that were decoded before.
+
+    working_row_bytes: of each column, what decoding a row takes besides its copies.
+    """
 
     manifest: TableManifest
     spec: Spec
@@ -130,6 +137,7 @@ class Parquet:
     first_row: Ids
     decoded: DecodedParts
     decoded_row_bytes: int = 0
+    working_row_bytes: Mapping[str, float] = field(default_factory=dict)
     access: Access = Access.PARTS
     null_counts: Mapping[str, int | None] = field(default_factory=dict)
 
@@ -149,8 +157,9 @@ class Parquet:
         """See `source.protocol.KeepingSource`."""
         numbers_bytes = _NUMBER_BYTES * sum(not field.required.is_fixed for field in self.spec.values())
         row_bytes = max(self.manifest.held_bytes // max(1, self.manifest.samples), numbers_bytes)
-        part_bytes = row_bytes * int(self.stored.parts.rows.max(initial=0))
-        return self.decoded.keep_within(memory_bytes, _WORKING_COPIES * part_bytes)
+        besides_bytes = sum(self.working_row_bytes.get(name, 0.0) for name in self.spec)
+        working_bytes = int(self.stored.parts.rows.max(initial=0)) * (_WORKING_COPIES * row_bytes + besides_bytes)
+        return self.decoded.keep_within(memory_bytes, math.ceil(working_bytes))
 
     def load(self, first: int, rows: int) -> Rows:
         """Rows [first, first + rows)."""
@@ -241,7 +250,7 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     stored, counts = Stored(files, paged, parts, columns, spec, kept_rows), parts.counts
     first_row = np.append(0, np.cumsum(counts)).astype(np.int64)
     per_shard = np.bincount(parts.shard, weights=counts, minlength=len(shards)).astype(np.int64)
-    varying_bytes, written_bytes = _varying_bytes(stored, schema)
+    varying_bytes, written_bytes, values = _varying_bytes(stored, schema)
     held_bytes = int((fixed_bytes + varying_bytes) * int(first_row[-1]))
     manifest = TableManifest(
         "parquet", shards, np.append(0, np.cumsum(per_shard)), held_bytes=held_bytes, choice=kept_rows
@@ -251,24 +260,44 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     exact = (
         {} if keep is not None else {column.name: nulls[column.path] for column in columns if not column.field.shape}
     )
-    return Parquet(
-        manifest, spec, stored, first_row, decoded, math.ceil(fixed_bytes + written_bytes), null_counts=exact
-    )
+    working = {column.name: _level_bytes(column.field, values.get(column.stored[0], 0.0)) for column in columns}
+    written_bytes = math.ceil(fixed_bytes + written_bytes)
+    return Parquet(manifest, spec, stored, first_row, decoded, written_bytes, working, null_counts=exact)
 
 
-def _varying_bytes(stored: Stored, schema: pa.Schema) -> tuple[float, float]:
-    """Bytes of a row in columns of no fixed size, as the first part has them: as blocks hold it, and with every value written out.
+def _level_bytes(field: Field, values: float) -> float:
+    """Bytes that decoding a row of a column takes besides its copies. values: in lists of a row, where they are of any length."""
+    if field.shape and field.required.is_fixed:
+        values = field.required.row_bytes / field.numpy_dtype.itemsize
+    return values * (_LEVEL_BYTES + (_NARROW_BYTES if field.dtype in _NARROW else 0))
+
+
+def _varying_bytes(stored: Stored, schema: pa.Schema) -> tuple[float, float, dict[str, float]]:
+    """Bytes of a row in columns of no fixed size, as the first part has them: as blocks hold it, and with every value written out; and values in lists, by column.
 
     The footer says how large columns are as well, but what it says need not be true.
     """
     varying = [column.stored for column in stored.columns if not column.field.required.is_fixed]
     if not varying or not len(stored.parts):
-        return 0.0, 0.0
+        return 0.0, 0.0, {}
     table = replace(stored, files=replace(stored.files, plain_bytes=_LOOKED_AT_BYTES)).table(0, varying)
     is_stored = {field.name for field in schema if pa.types.is_dictionary(field.type)}
     written = {name: _bytes_of_plain(table[name]) for name in table.column_names}
     held = [table[name].nbytes if name in is_stored else size for name, size in written.items()]
-    return sum(held) / table.num_rows, sum(written.values()) / table.num_rows
+    values = {name: _values_in_lists(table[name]) / table.num_rows for name in table.column_names}
+    return sum(held) / table.num_rows, sum(written.values()) / table.num_rows, values
+
+
+def _values_in_lists(column: pa.ChunkedArray | pa.Array) -> int:
+    """How many values a column's lists hold, of whatever depth; none where there are no lists."""
+    if isinstance(column, pa.ChunkedArray):
+        return sum(map(_values_in_lists, column.chunks))
+    if pa.types.is_struct(column.type):
+        return sum(_values_in_lists(column.field(number)) for number in range(column.type.num_fields))
+    if not is_list(column.type):
+        return 0
+    inside = column.flatten()
+    return _values_in_lists(inside) or len(inside)
 
 
 def _bytes_of_plain(column: pa.ChunkedArray) -> int:
