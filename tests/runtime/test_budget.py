@@ -183,3 +183,21 @@ def test_what_is_held_is_never_more_than_the_most_that_was() -> None:
     assert budget.figures()["held_bytes"] == budget.figures()["most_bytes"] == 3 * room_of(10_000)
     slots.drop()
     assert budget.figures() == {"held_bytes": 0, "most_bytes": 3 * room_of(10_000), "budget_bytes": budget.limit_bytes}
+
+
+def test_memory_of_blocks_that_nobody_has_room_for_is_released() -> None:
+    """Items do not use it again, unlike that of columns."""
+    columns, blocks = Slots(), Slots()
+    budget = Budget(1 << 20, (columns, blocks))
+    first, *_ = begun(budget)
+    block = budget.take(blocks, 500_000)
+    column = columns.take(100_000)
+    share = budget.admit(first, asked_bytes=400_000, ends_turn=True)
+    del block, column
+    budget.trim()
+    assert blocks.free_bytes >= 500_000, "there is room for it"
+    budget.note(share, 900_000)
+    budget.trim()
+    assert blocks.free_bytes == 0
+    assert columns.free_bytes >= 100_000
+    budget.close()

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
+from penstock.loader import share
 from penstock.source.nulls import stored
 from support.seams import lowered_of
 
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 MIB = 1 << 20
+#: Pools stay, since what was taken of one may be given back at any time.
+COUNTING = list[pa.MemoryPool]()
 #: One of each kind that once held a multiple of its budget.
 SHORT = [("parquet", "dictionary", "shuffled", 256), ("arrow", "run-end", "natural", 256)]
 
@@ -83,6 +86,34 @@ def test_windows_that_do_not_fit_are_refused_with_what_would(tmp_path: Path) -> 
         ps.Loader(data.shuffle(seed=0).batch(64, lanes=min(64, 8 * lanes)), memory="128MB")
 
 
+def test_lanes_that_fit_are_named_where_blocks_are_few(tmp_path: Path) -> None:
+    """64 lanes of 100 blocks have one each, which is longer than fewer lanes would have: what fits follows from the order of these."""
+    plan = chunked(tmp_path, 10_000, (100, 15_000)).shuffle(seed=0)
+    with pytest.raises(ps.PlanError, match=r"lanes=\d+") as refused:
+        ps.Loader(plan.batch(64), memory="256MB")
+    lanes = int(re.findall(r"lanes=(\d+)", str(refused.value))[0])
+    with ps.Loader(plan.batch(64, lanes=lanes), memory="256MB") as loader:
+        assert lowered_of(loader).needs.size_bytes <= 1.1 * 256_000_000
+        assert len(next(iter(loader))["x"]) == 64
+
+
+def test_one_lane_holds_two_windows_where_one_ends(tmp_path: Path) -> None:
+    plan = chunked(tmp_path, 16_000, (160, 10_000)).shuffle(seed=0).batch(64, lanes=1)
+    with ps.Loader(plan, memory="256MB") as loader:
+        assert lowered_of(loader).window_bytes == 4 * 160 * 40_000
+
+
+def test_only_a_small_budget_says_how_the_process_allocates(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    monkeypatch.setattr(share, "keep_no_large_pieces", lambda: called.append(1))
+    data = ps.from_arrays({"x": np.arange(64)}).batch(8)
+    for memory in (None, "2GB"):
+        ps.Loader(data, memory=memory).close()
+    assert not called
+    ps.Loader(data, memory="70MB").close()
+    assert called
+
+
 def test_a_budget_below_one_batch_is_refused() -> None:
     data = ps.from_arrays({"x": np.zeros((64, 1 << 19), np.float32)})
     with pytest.raises(ps.PlanError, match="134,217,728 for a batch; use smaller batches, or memory=134,217,728"):
@@ -96,6 +127,46 @@ def test_a_small_dataset_is_no_more_than_it_is(tmp_path: Path) -> None:
     with ps.Loader(chunked(tmp_path, 1_600, (160, 10_000)).shuffle(seed=0).batch(64), memory="100MB") as loader:
         assert lowered_of(loader).window_bytes <= 64_000_000
         assert sum(float(batch["x"].sum()) for batch in loader) == 16_000_000
+
+
+# What decoding takes is what it is said to take
+
+
+def columns(kind: str) -> pa.Array:
+    """200 rows of some 6 KB."""
+    drawn = np.random.default_rng(0).integers(0, 200, 200 * 6_000).astype(np.uint8)
+    texts = [row.tobytes().hex() for row in drawn.reshape(200, 6_000)[:, :3_000]]
+    lists = {
+        "uint8": drawn,
+        "int16": drawn[: 200 * 3_000].astype(np.int16),
+        "float32": drawn[: 200 * 1_500].astype(np.float32),
+    }
+    if kind == "text":
+        return pa.array(texts)
+    values = lists[kind.removeprefix("ragged ")]
+    if "ragged" in kind:
+        return pa.array(np.split(values, 200))
+    return pa.FixedSizeListArray.from_arrays(pa.array(values), len(values) // 200)
+
+
+@pytest.mark.parametrize("kind", ["text", "uint8", "int16", "float32", "ragged uint8", "ragged float32"])
+def test_decoding_a_row_group_takes_no_more_than_is_set_aside(tmp_path: Path, kind: str) -> None:
+    """Counted by Arrow: levels of lists take two bytes twice for each value, and small numbers lie as four bytes in the file."""
+    column = columns(kind)
+    with pq.ParquetWriter(tmp_path / "x.parquet", pa.schema([("x", column.type)])) as writer:
+        for _ in range(2):
+            writer.write_table(pa.table({"x": column}))
+    source: Any = stored(ps.read(tmp_path / "x.parquet").source)
+    usual, counting = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    COUNTING.append(counting)
+    pa.set_memory_pool(counting)
+    try:
+        source.stored.decode(1)
+    finally:
+        pa.set_memory_pool(usual)
+    most = counting.max_memory()
+    source.decoded.keep_within(4, 1)  # of which next to nothing is kept
+    assert most <= source.keep_within(4) <= source.manifest.held_bytes + 3 * most
 
 
 # What is short in the file is what it says

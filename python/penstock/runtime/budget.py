@@ -203,10 +203,7 @@ class Budget:
 
     def _fits(self, size_bytes: int) -> bool:
         self._take_back()
-        return (
-            not self._shares
-            or self.aside_bytes + self._kept_bytes + self._reserved_bytes + size_bytes <= self.limit_bytes
-        )
+        return not self._shares or size_bytes <= self._room
 
     # What is held
 
@@ -269,13 +266,20 @@ class Budget:
 
         What columns lay in is used again by items, whose part of the budget counts it, unless it is more than all may have; what blocks lay in is used by blocks alone.
         """
-        room = self.limit_bytes - self.aside_bytes - self._kept_bytes - self._reserved_bytes
         is_too_much = sum(ring.made_bytes for ring in self.rings) > self.limit_bytes
-        rings = self.rings if is_too_much else [ring for ring in self._block_rings if ring.made_bytes > room]
-        if not rings or sum(ring.free_bytes for ring in rings) <= room:
+        rings = self.rings if is_too_much else [ring for ring in self._block_rings if ring.made_bytes > self._room]
+        if not rings:
             return
-        for ring in rings:
-            room -= ring.trim(max(0, room))
+        with self._lock:
+            self._take_back()
+            room = self._room
+        if sum(ring.free_bytes for ring in rings) > room:
+            for ring in rings:
+                room -= ring.trim(max(0, room))
+
+    @property
+    def _room(self) -> int:
+        return self.limit_bytes - self.aside_bytes - self._kept_bytes - self._reserved_bytes
 
     def close(self) -> None:
         """Whoever waits gets StoppedError."""

@@ -52,8 +52,8 @@ _LOOKED_AT_BYTES = 256 << 20
 _WORKING_COPIES = 4
 #: Bytes besides, of a value in a list: two levels of two bytes, which say where lists begin and what is null, in memory that grows by doubling.
 _LEVEL_BYTES = 6
-#: The same again of numbers that Parquet has no type for: it stores them as four bytes.
-_NARROW, _NARROW_BYTES = ("bool", "int8", "uint8", "int16", "uint16"), 6
+#: And of numbers that Parquet has no type for: they are decoded as four bytes, in memory that grows by doubling.
+_NARROW, _NARROW_BYTES = ("bool", "int8", "uint8", "int16", "uint16"), 8
 #: Of a text that repeats, the number of its value.
 _NUMBER_BYTES = 8
 
