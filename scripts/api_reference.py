@@ -54,7 +54,11 @@ PAGES = {
         about="For `Dataset.transform`.",
         names="image.*",
     ),
-    "text": Page(title="Text ops", about="For `Dataset.transform`.", names="text.*"),
+    "text": Page(
+        title="Text ops",
+        about="For `Dataset.transform`; predicates for `filter`. [Cleaning text](../text_cleaning.md) shows them at work.",
+        names="text.* text.filters.* plan.text_rules.TextRule",
+    ),
     "table": Page(
         title="Tables",
         about="Recipes, and the ops that they are made of; [Tables](../tables.md) shows them at work.",
@@ -121,9 +125,14 @@ PAGES = {
 NOT_FOR_USERS = {
     "penstock.image": {"ImageKernel", "ImageOp", "as_first_is", "fuse", "gives_indices", "image_size", "loss_in_words"},
     "penstock.tensorflow": {"from_tf_data"},
+    "penstock.text": {"filters"},
 }
 #: Modules under another name than their own: `ps.image` is `penstock.transform.image`.
-HOMES = {"penstock.image": "penstock.transform.image", "penstock.text": "penstock.transform.text"}
+HOMES = {
+    "penstock.image": "penstock.transform.image",
+    "penstock.text": "penstock.transform.text",
+    "penstock.text.filters": "penstock.transform.text.filters",
+}
 #: Whose `**options` are the fields of another class.
 OPTIONS = {"penstock.Loader": "loader.options.LoaderOptions"}
 #: Classes that users receive and never make: without a signature.
@@ -132,6 +141,7 @@ RECEIVED = {
     "Expression",
     "Functions",
     "TextPart",
+    "TextRule",
     "DatePart",
     "When",
     "Then",
@@ -159,7 +169,12 @@ class Entry:
     @property
     def short(self) -> str:
         """The name without the package: "read", "Dataset.shuffle", "image.Resize"."""
-        return self.name.removeprefix("penstock.").removeprefix("plan.expression.").removeprefix("tools.simulate.")
+        return (
+            self.name.removeprefix("penstock.")
+            .removeprefix("plan.expression.")
+            .removeprefix("plan.text_rules.")
+            .removeprefix("tools.simulate.")
+        )
 
     @property
     def anchor(self) -> str:

@@ -90,7 +90,7 @@ def test_native_files_use_one_another_in_no_circle() -> None:
 
 
 #: An op by torchvision's name, and a verb, whose name stands in saved states; the loader, and the one whose batches come from Ray; recipes of images and of tables.
-STAND_TWICE = {"Loader", "Pad", "Recipe"}
+STAND_TWICE = {"Loader", "Normalize", "Pad", "Recipe"}
 
 
 def test_a_class_name_stands_once() -> None:

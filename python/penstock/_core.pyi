@@ -24,6 +24,7 @@ __all__ = [
     "TableProgram",
     "TarParser",
     "TextTokenizer",
+    "TextRules",
     "WatchedMemory",
     "WorkProgress",
     "__version__",
@@ -50,6 +51,7 @@ __all__ = [
     "is_recordio",
     "is_tar",
     "is_tfrecord",
+    "join_equal",
     "join_spans",
     "jpeg_entry_points",
     "line_texts",
@@ -58,6 +60,7 @@ __all__ = [
     "mix",
     "moved_boxes",
     "moved_points",
+    "name_by_first",
     "names_end_with",
     "npy_header",
     "pack_best_fit",
@@ -86,6 +89,13 @@ __all__ = [
     "text_mask",
     "text_middles",
     "text_spans",
+    "text_bands",
+    "text_digests",
+    "text_languages",
+    "text_normalised",
+    "text_redacted",
+    "text_simplified",
+    "text_words",
     "unpack_files_once",
     "unpack_rows",
     "walk_files",
@@ -539,6 +549,8 @@ class JsonParser:
 # table
 
 #: An array of floats; whole numbers, and which are missing; or edges of texts, their bytes, and which are missing.
+_TextParts: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.bool_] | None]
+_WrittenTexts: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]
 _TableColumn: TypeAlias = (
     npt.NDArray[np.float64 | np.float32]
     | tuple[_Ids, npt.NDArray[np.bool_] | None]
@@ -630,6 +642,53 @@ def table_radix_collect(
     values: npt.NDArray[np.float64], known: int, prefixes: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.float64]:
     """The numbers whose patterns begin with one of the prefixes of `known` bits."""
+
+# text
+
+@final
+class TextRules:
+    """Rules about the quality of text. name: "gopher", "c4" or "fineweb"; given: thresholds by datatrove's names."""
+
+    def __new__(cls, name: str, given: dict[str, Any]) -> TextRules: ...
+    def names(self) -> list[str]:
+        """The rules' names; the first is "", of texts that break none."""
+
+    def broken(self, column: _TextParts, threads: int) -> npt.NDArray[np.uint8]:
+        """The number of the first rule that each row breaks, 0 for none and for a row without text."""
+
+    def edited(self, column: _TextParts, threads: int) -> _WrittenTexts:
+        """What C4 keeps of each row; nothing of one that it drops."""
+
+def text_words(column: _TextParts) -> tuple[list[int], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    """How many English words each row has, and where each begins and ends in its row, in bytes."""
+
+def text_simplified(column: _TextParts, threads: int) -> _WrittenTexts:
+    """Each row as MinHash compares it: datatrove's simplify_text."""
+
+def text_bands(
+    column: _TextParts, shingle: int, bands: int, hashes_per_band: int, seed: int, threads: int
+) -> npt.NDArray[np.uint64]:
+    """MinHash: a number for each row and band, row after row; 0 for rows without text."""
+
+def text_digests(column: _TextParts, threads: int) -> npt.NDArray[np.uint64]:
+    """The 128 bits of XXH3 of each row's bytes, as two numbers; 0 for rows without any."""
+
+def join_equal(
+    roots: npt.NDArray[np.uint32], keys: npt.NDArray[np.uint64], present: npt.NDArray[np.bool_], width: int
+) -> None:
+    """Joins sets of rows whose keys, of 1 or 2 numbers, are equal. roots: for each row one in front of it in its set, or itself. present: which rows have a key."""
+
+def name_by_first(roots: npt.NDArray[np.uint32]) -> None:
+    """Puts the first row of each row's set in its place."""
+
+def text_normalised(column: _TextParts, form: str, lowercase: bool, spaces: str, threads: int) -> _WrittenTexts:
+    """Texts in a normal form ("" for none), lower case, and white space in one way: "keep", "single" or "lines"."""
+
+def text_redacted(column: _TextParts, kinds: Sequence[tuple[str, str]], threads: int) -> _WrittenTexts:
+    """Texts with other words for what is of some kinds. kinds: names, and what stands for each."""
+
+def text_languages(column: _TextParts, threads: int) -> tuple[_WrittenTexts, npt.NDArray[np.float32]]:
+    """The code of each row's language in ISO 639-3, and how sure that is; "" and 0 where nothing was found."""
 
 # image
 

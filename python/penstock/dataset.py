@@ -1131,6 +1131,56 @@ class Dataset:
         return self._then(sample_rows(self.root, count, weights, seed, progress, replacement=replacement))
 
     @options_by_name("write sort(column, descending=True)")
+    def deduplicate(
+        self,
+        by: str | Expression,
+        *,
+        how: Literal["exact", "minhash"] = "exact",
+        keep: Literal["first", "last"] = "first",
+        n_grams: int = 5,
+        num_buckets: int = 14,
+        hashes_per_bucket: int = 8,
+        seed: int = 1,
+        progress: Progress | None = None,
+    ) -> Dataset:
+        """One row of each set of copies, exact or near ones.
+
+        The column is read once, now, and which rows stay is kept in the user's cache: `len` is exact, and nothing is read again until the files change. The rows that stay are the same on any number of ranks
+        and threads, and in stored order. It goes before `shuffle`, `transform` and functions. `penstock index --dedup` does it before training. See docs/text_cleaning.md.
+
+        "exact" compares 128 bits of a hash (XXH3) of the bytes: among a billion different texts, the odds that any two are taken for copies are less than 1 in 10²⁰. "minhash" compares texts as datatrove does: in lower case,
+        numbers as 0, without punctuation and accents, as sets of n-grams of spaCy's English words. Two texts are copies if their signatures agree in all hashes of a bucket, and so is what is linked through others:
+        of two texts with Jaccard similarity s, the odds are 1 - (1 - s**hashes_per_bucket)**num_buckets, half of them at s = 0.69. A text of fewer words than an n-gram has is one n-gram. Rows without a text all stay.
+
+        Memory: 28 bytes a row for "exact"; for "minhash" 8 for each bucket and about 28 more. What is more than 1 GiB lies in a file in the cache meanwhile.
+
+        Args:
+            by: a column of text, for "exact" also of bytes; or an expression.
+            how: "exact" or "minhash". Default: "exact".
+            keep: which row of a set stays, in stored order: "first" or "last". Default: "first".
+            n_grams: words of an n-gram. Default: 5.
+            num_buckets: buckets of a signature. Default: 14.
+            hashes_per_bucket: hashes of a bucket. Default: 8.
+            seed: chooses the hash functions. Default: 1.
+            progress: a function that is called with the rows read, and all.
+
+        Returns:
+            A dataset of the rows that stay.
+
+        Raises:
+            PlanError: for a column that is not text, a text that is not UTF-8, and numbers that make no signature.
+
+        Example:
+            pages = ps.from_arrays({"text": ["One page.", "Another page.", "One page."]})
+            pages.deduplicate("text").head()["text"] == ["One page.", "Another page."]
+        """
+        from penstock.looking.duplicates import MinHashSettings, deduplicate_rows
+
+        settings = MinHashSettings(
+            n_grams=n_grams, num_buckets=num_buckets, hashes_per_bucket=hashes_per_bucket, seed=seed
+        )
+        return self._then(deduplicate_rows(self.root, by, how, keep, settings, progress))
+
     def sort(
         self,
         by: str | Expression,

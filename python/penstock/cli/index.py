@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
@@ -32,6 +32,13 @@ Filter = Annotated[
         help="module:function of a predicate: looks at all rows once and keeps which of them it lets through.",
     ),
 ]
+Dedup = Annotated[
+    str | None,
+    typer.Option(
+        "--dedup",
+        help="column or column:minhash: looks for copies of rows once and keeps which rows stay.",
+    ),
+]
 
 
 def index(
@@ -40,6 +47,7 @@ def index(
     jpeg: Jpeg = False,
     column: Column = None,
     predicate: Filter = None,
+    dedup: Dedup = None,
     as_json: Json = False,
 ) -> None:
     """Build a dataset's index before training, so that training starts at once.
@@ -58,9 +66,12 @@ def index(
     With --filter it calls your function once with all rows, in batches, as read(…).filter(function, ahead=True) does. In training that
     then costs nothing, and `len` is exact. The module is looked for in the current folder, too.
 
+    With --dedup it reads a column once and keeps which rows stay, as read(…).deduplicate(column) does; text:minhash looks for near copies.
+
     Examples:
         penstock index 'data/train-*.tfrecord'
         penstock index 'data/*.jsonl' --filter mine:long_enough
+        penstock index 'data/*.jsonl' --dedup text:minhash
         penstock index 's3://bucket/train-*.tar'
         penstock index data/train --checksums
         penstock index photos --jpeg
@@ -84,6 +95,8 @@ def index(
         figures["checksums"] = _checksums(dataset)
     if predicate is not None:
         figures["filter"] = _filtered(dataset, predicate)
+    if dedup is not None:
+        figures["dedup"] = _deduplicated(dataset, dedup)
     jpeg_began_at = time.perf_counter()
     built = _entry_points(dataset, column) if jpeg else None
     if built is not None:
@@ -100,6 +113,12 @@ def index(
             f"{found['rows']:,} of {found['samples']:,} rows pass {predicate}, in {found['seconds']:.2f} s",
             soft_wrap=True,
         )
+    if dedup is not None:
+        found = figures["dedup"]
+        out.print(
+            f"{found['rows']:,} of {found['samples']:,} rows stay after deduplication by {dedup}, in {found['seconds']:.2f} s",
+            soft_wrap=True,
+        )
     if checksums:
         _print_checksums(figures["checksums"])
     if built is not None:
@@ -113,6 +132,14 @@ def _filtered(dataset: Dataset, named: str) -> dict[str, float]:
     function = named_in_module(f"--filter {named}", named)
     with progress("Filter") as report:
         found = dataset.filter(function, ahead=True, progress=report)
+    return {"samples": len(dataset), "rows": len(found), "seconds": time.perf_counter() - began_at}
+
+
+def _deduplicated(dataset: Dataset, asked: str) -> dict[str, float]:
+    began_at = time.perf_counter()
+    column, _, how = asked.partition(":")
+    with progress("Duplicates") as report:
+        found = dataset.deduplicate(column, how=cast('Literal["exact", "minhash"]', how or "exact"), progress=report)
     return {"samples": len(dataset), "rows": len(found), "seconds": time.perf_counter() - began_at}
 
 

@@ -96,6 +96,17 @@ def column_values(verb: str, root: Node, expression: Expression, progress: Progr
     )
 
 
+def mapped_values(
+    verb: str, root: Node, expression: Expression, make: Callable[[Any], Any], empty: Any, progress: Progress | None
+) -> Any:
+    """What `make` gives for the expression's values of some rows, for every row. empty: what it gives for none."""
+    expression, _ = _checked(verb, root, expression)
+    names = columns_of(expression)
+    return row_values(
+        root, names, lambda columns, _: make(row_value_of(expression, columns)), empty, progress, sees_nulls=True
+    )
+
+
 def true_rows(verb: str, root: Node, predicate: Expression, progress: Progress | None) -> Ids:
     """The rows for which a predicate is true, ascending. Nothing is read of rows for which it cannot be, by what their source says of them."""
     predicate, empty = _checked(verb, root, predicate)

@@ -17,6 +17,7 @@ from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.plan.expression import Expression
 from penstock.plan.nullable import Nullable, both, either, filled, is_null, lifted, put_together, taken_apart
+from penstock.plan.text_rules import RULE_FUNCTIONS
 from penstock.plan.value_casts import cast, codes
 from penstock.plan.value_choices import chosen_by, coalesced, spread, truth_of
 from penstock.plan.value_numbers import NUMBER_FUNCTIONS, check_shapes, first_row, number
@@ -260,6 +261,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     **NUMBER_FUNCTIONS,
     **TEXT_FUNCTIONS,
     **DATE_FUNCTIONS,
+    **RULE_FUNCTIONS,
 }
 
 

@@ -35,6 +35,7 @@ mod table;
 mod tar;
 mod text;
 mod text_masking;
+mod text_cleaning;
 mod tfrecord;
 mod watched;
 mod windows;
@@ -125,6 +126,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     progress::register(module)?;
     recordio::register(module)?;
     tar::register(module)?;
+    text_cleaning::register(module)?;
     rows::register(module)?;
     table::register(module)?;
     text::register(module)?;

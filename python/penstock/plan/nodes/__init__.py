@@ -37,6 +37,7 @@ from penstock.plan.nodes.lanes import LaneOutput as LaneOutput
 from penstock.plan.nodes.lanes import Pack as Pack
 from penstock.plan.nodes.lanes import SkipBad as SkipBad
 from penstock.plan.nodes.picked import Balance as Balance
+from penstock.plan.nodes.picked import Deduplicate as Deduplicate
 from penstock.plan.nodes.picked import Exclude as Exclude
 from penstock.plan.nodes.picked import Filter as Filter
 from penstock.plan.nodes.picked import Sample as Sample

@@ -45,6 +45,16 @@ class Filter(PickedRows):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Deduplicate(PickedRows):
+    """One row of each set of those that are alike. by: an expression as text; how: and by which settings."""
+
+    by: str
+    how: str
+    keep: str = "first"
+    verb: str = "deduplicate"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Split(PickedRows):
     """One of the parts that rows were divided into. parts: names and shares; by, stratify: expressions as texts."""
 
