@@ -133,6 +133,21 @@ def test_more_categories_than_allowed_are_an_error() -> None:
         _ = counts.sorted
 
 
+def test_categories_beyond_memory_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.transform.table.statistics.counts._PENDING", 1 << 12)
+    monkeypatch.setattr("penstock.transform.table.statistics.counts._MOST_BYTES", 1 << 20)
+    counts = Counts()
+    with pytest.raises(
+        DataError, match=r"has \d\d,\d{3} categories or more, which take more than the 1 MiB .* take Hash"
+    ):
+        for first in range(0, 10**6, 1000):
+            counts.add(Block(pa.array([f"user {number}" for number in range(first, first + 1000)], pa.large_string())))
+    counts = Counts()
+    for _ in range(300):  # the same ones again and again
+        counts.add(Block(pa.array([f"user {number}" for number in range(1000)], pa.large_string())))
+    assert counts.sorted[1].tolist() == [300] * 1000
+
+
 def test_counts_are_added_up_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.transform.table.statistics.counts._PENDING", 10)
     counts = Counts()

@@ -13,8 +13,8 @@ from penstock.core.columns.repeated_values import is_repeated
 from penstock.core.errors import DataError
 from penstock.transform.table.statistics.protocol import Block
 
-#: Categories of single blocks that are held before they are added up.
-_PENDING = 1 << 20
+#: Bytes of categories that are held of a column, and those of single blocks before they are added up, unless half of the others are more.
+_MOST_BYTES, _PENDING = 128 << 20, 32 << 20
 
 
 class Counts:
@@ -50,9 +50,10 @@ class Counts:
         return None
 
     def _take(self, values: pa.Array, counts: npt.NDArray[Any]) -> None:
-        self._parts.append((values, counts.astype(np.int64)))
-        self._pending += len(values)
-        if self._pending > max(_PENDING, 2 * len(self._parts[0][0])):
+        part = values, counts.astype(np.int64)
+        self._parts.append(part)
+        self._pending += _bytes_of(part)
+        if self._pending > max(_PENDING, _bytes_of(self._parts[0]) // 2):
             self._add_up()
         if self.limit is not None and len(values) > self.limit:
             self._refuse(len(values))
@@ -65,6 +66,11 @@ class Counts:
             summed = table.column("count_sum").combine_chunks().to_numpy()
             self._parts = [(_one(table.column("value")), summed)]
         self._pending = 0
+        if self._parts and _bytes_of(self._parts[0]) > _MOST_BYTES:
+            raise DataError(
+                f"has {len(self._parts[0][0]):,} categories or more, which take more than the {_MOST_BYTES >> 20} MiB that are held of a column; take Hash, "
+                "which needs not know them, or leave the column out"
+            )
         if self.limit is not None and self._parts and len(self._parts[0][0]) > self.limit:
             self._refuse(len(self._parts[0][0]))
 
@@ -88,6 +94,11 @@ class Counts:
         """The category that comes most often, of several the least; None of nothing."""
         values, counts = self.sorted
         return values[int(np.argmax(counts))].as_py() if len(counts) else None
+
+
+def _bytes_of(part: tuple[pa.Array, npt.NDArray[np.int64]]) -> int:
+    values, counts = part
+    return int(values.nbytes) + int(counts.nbytes)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
