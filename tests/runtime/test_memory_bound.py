@@ -122,6 +122,18 @@ def test_a_budget_below_one_batch_is_refused() -> None:
         assert sum(len(batch["x"]) for batch in loader) == 64
 
 
+def test_a_block_that_is_larger_than_the_budget_is_refused_with_what_would_do(tmp_path: Path) -> None:
+    """Chunks of a column each: a block is the file."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", (10_000, 2_000), "f4", chunks=(10_000, 1), fillvalue=1)
+    plan = ps.read(tmp_path / "x.h5").batch(64)
+    with pytest.raises(ps.PlanError, match=r"for blocks of 80,000,000 bytes.* to decode parts.*use memory=") as refused:
+        ps.Loader(plan, memory="70MB")
+    needed = int(re.findall(r"memory=([\d,]+\d) for the Loader", str(refused.value))[0].replace(",", ""))
+    with ps.Loader(plan, memory=needed) as loader:
+        assert float(next(iter(loader))["x"].sum()) == 64 * 2_000
+
+
 def test_a_small_dataset_is_no_more_than_it_is(tmp_path: Path) -> None:
     """Windows of 64 lanes hold no more than there is."""
     with ps.Loader(chunked(tmp_path, 1_600, (160, 10_000)).shuffle(seed=0).batch(64), memory="100MB") as loader:
