@@ -9,18 +9,15 @@ from penstock.core.errors import PlanError
 from penstock.core.messages import counted
 from penstock.lower.context import Context
 from penstock.order.lanes import divisors
-from penstock.plan.nodes import Read
 from penstock.runtime.budget import ALLOWED
 from penstock.runtime.free_memory import LEAST_BYTES
-from penstock.source.protocol import KeepingSource
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowBlocks:
     """The blocks that this rank's lanes hold open, of `rows` rows and `row_bytes` bytes a row. all_rows: of the data, of which no more can be open.
 
-    window: blocks of a lane among which rows are mixed. is_shuffled: else one block is read after the other, and two of them meet in a batch. are_views: of parts of
-    files that sources decode into the cache.
+    window: blocks of a lane among which rows are mixed. is_shuffled: else one block is read after the other, and two of them meet in a batch.
     """
 
     lanes: int
@@ -29,7 +26,6 @@ class WindowBlocks:
     row_bytes: int
     all_rows: int
     is_shuffled: bool
-    are_views: bool = False
 
     @property
     def block_bytes(self) -> int:
@@ -44,17 +40,19 @@ class WindowBlocks:
 
     @property
     def least_bytes(self) -> int:
-        """Bytes that must be free for them: all, but where they lie in mapped files, as long as the cache has room for these."""
-        blocks = self.lanes * self.window if self.is_shuffled else 1
-        return min(self.size_bytes, blocks * self.block_bytes) if self.are_views else self.size_bytes
+        """Bytes of those that are open at every step; lanes that come to new windows wait until there is room, but the only one cannot."""
+        blocks = (self.lanes + (self.lanes == 1)) * self.window if self.is_shuffled else 1
+        return min(self.size_bytes, blocks * self.block_bytes)
 
     def __str__(self) -> str:
         if self.size_bytes < self.lanes * self.window * self.block_bytes or not self.is_shuffled:
             return f"{self.size_bytes:,} for blocks of {self.block_bytes:,} bytes"
-        return (
-            f"{self.size_bytes:,} for open blocks ({counted(self.lanes, 'lane')} × {self.window} of a window × {self.block_bytes:,} bytes, "
-            f"and half as many again where lanes come to new windows)"
+        more = (
+            "half as many again where lanes come to new windows"
+            if self.lanes > 1
+            else "as many again where it comes to a new one"
         )
+        return f"{self.size_bytes:,} for open blocks ({counted(self.lanes, 'lane')} × {self.window} of a window × {self.block_bytes:,} bytes, and {more})"
 
 
 def open_blocks(context: Context) -> WindowBlocks:
@@ -68,9 +66,6 @@ def open_blocks(context: Context) -> WindowBlocks:
         row_bytes=_block_row_bytes(context),
         all_rows=context.sources.rows,
         is_shuffled=shape.is_shuffled,
-        are_views=all(
-            isinstance(one, Read) and isinstance(one.opened.source, KeepingSource) for one in context.sources.origins
-        ),
     )
 
 
