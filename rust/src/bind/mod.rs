@@ -34,8 +34,8 @@ mod rows;
 mod table;
 mod tar;
 mod text;
-mod text_masking;
 mod text_cleaning;
+mod text_masking;
 mod tfrecord;
 mod watched;
 mod windows;
@@ -126,10 +126,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     progress::register(module)?;
     recordio::register(module)?;
     tar::register(module)?;
-    text_cleaning::register(module)?;
     rows::register(module)?;
     table::register(module)?;
     text::register(module)?;
+    text_cleaning::register(module)?;
     text_masking::register(module)?;
     tfrecord::register(module)?;
     windows::register(module)
