@@ -1,4 +1,4 @@
-"""A small GPT on real text, packed into sequences: python examples/gpt_text.py [STEPS]"""
+"""A small GPT, from files of real text to a loss: tokenized, packed into sequences: python examples/gpt_text.py [STEPS]"""
 
 import sys
 import tempfile
@@ -9,17 +9,17 @@ from torch import nn
 
 import penstock as ps
 
-LENGTH, WIDTH = 128, 64
+LENGTH, WIDTH, VOCABULARY = 128, 64, 1024
 
 
 class GPT(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.token, self.place = nn.Embedding(256, WIDTH), nn.Embedding(LENGTH, WIDTH)
+        self.token, self.place = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(LENGTH, WIDTH)
         self.blocks = nn.ModuleList(
             nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, 0.0, batch_first=True) for _ in range(2)
         )
-        self.head = nn.Linear(WIDTH, 256)
+        self.head = nn.Linear(WIDTH, VOCABULARY)
 
     def forward(self, tokens: torch.Tensor, places: torch.Tensor, documents: torch.Tensor) -> torch.Tensor:
         x = self.token(tokens) + self.place(places)
@@ -34,7 +34,7 @@ def loss_of(model: GPT, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     documents, here, following = batch["segment_ids"], slice(None, -1), slice(1, None)
     counts = batch["loss_mask"][:, following] & (documents[:, here] == documents[:, following])
     logits = model(batch["tokens"], batch["position_ids"], documents)[:, here]
-    return nn.functional.cross_entropy(logits[counts], batch["tokens"][:, following][counts])
+    return nn.functional.cross_entropy(logits[counts], batch["tokens"][:, following][counts].long())
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     model = GPT()
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
     with tempfile.TemporaryDirectory() as folder:
-        plan = packed(folder, LENGTH, steps)
+        plan = packed(folder, LENGTH, steps, VOCABULARY)
         for step, batch in enumerate(ps.Loader(plan, to="torch")):
             loss = loss_of(model, batch)
             optimizer.zero_grad()

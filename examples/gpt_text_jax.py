@@ -1,4 +1,4 @@
-"""The batches of gpt_text.py for JAX, and a small model of what letter follows: python examples/gpt_text_jax.py [STEPS]"""
+"""The batches of gpt_text.py for JAX, and a small model of what token follows: python examples/gpt_text_jax.py [STEPS]"""
 
 import sys
 import tempfile
@@ -9,7 +9,7 @@ from local_data import packed
 
 import penstock as ps
 
-LENGTH, WIDTH = 128, 64
+LENGTH, WIDTH, VOCABULARY = 128, 64, 1024
 
 
 def logits(weights: dict, batch: dict) -> jax.Array:
@@ -39,14 +39,14 @@ def step(weights: dict, batch: dict) -> tuple[dict, jax.Array]:
 
 def main() -> None:
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 60
-    shapes = {"token": (256, WIDTH), "place": (LENGTH, WIDTH), "query": (WIDTH, WIDTH), "key": (WIDTH, WIDTH)}
-    shapes |= {"value": (WIDTH, WIDTH), "up": (WIDTH, 4 * WIDTH), "head": (4 * WIDTH, 256)}
+    shapes = {"token": (VOCABULARY, WIDTH), "place": (LENGTH, WIDTH), "query": (WIDTH, WIDTH), "key": (WIDTH, WIDTH)}
+    shapes |= {"value": (WIDTH, WIDTH), "up": (WIDTH, 4 * WIDTH), "head": (4 * WIDTH, VOCABULARY)}
     keys = jax.random.split(jax.random.key(0), len(shapes))
     weights = {
         name: jax.random.normal(key, shape) * shape[0] ** -0.5 for key, (name, shape) in zip(keys, shapes.items())
     }
     with tempfile.TemporaryDirectory() as folder:
-        plan = packed(folder, LENGTH, steps)
+        plan = packed(folder, LENGTH, steps, VOCABULARY)
         for number, batch in enumerate(ps.Loader(plan, to="jax")):
             weights, loss = step(weights, batch)
             if number % 20 == 0 or number == steps - 1:

@@ -4,10 +4,9 @@ import json
 import pkgutil
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 from PIL import Image
 from sklearn.datasets import load_sample_images
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import penstock as ps
 
@@ -30,13 +29,24 @@ def documents(path: Path) -> None:
     path.write_text("\n".join(json.dumps({"text": text}) for text in texts))
 
 
-def tokens(row: dict) -> dict:
-    """A row of text as its bytes."""
-    return {"tokens": pa.array(np.frombuffer(row["text"].encode(), dtype=np.uint8).astype(np.int64))}
+def tokenizer(path: Path, size: int) -> Tokenizer:
+    """Byte-level BPE, trained on the documents of a file."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=["<end>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator((json.loads(line)["text"] for line in path.open()), trainer)
+    return made
 
 
-def packed(folder: str, length: int, steps: int) -> ps.Dataset:
-    """Eight sequences of so many tokens a step."""
-    documents(Path(folder) / "text.jsonl")
-    rows = ps.read(f"{folder}/text.jsonl").shuffle(seed=0).map_rows(tokens)
+def packed(folder: str, length: int, steps: int, vocabulary: int) -> ps.Dataset:
+    """From a file of documents to eight sequences of so many tokens a step."""
+    path = Path(folder) / "text.jsonl"
+    documents(path)
+    tokenize = ps.text.Tokenize(tokenizer(path, vocabulary), end="<end>", special_in_text="as_text")
+    rows = ps.read(path).shuffle(seed=0).transform(text=tokenize)
     return rows.pack("tokens", length=length).batch(8, steps=steps)

@@ -6,7 +6,10 @@ hand-written seeds of example_walk and tfrecord_frames, and what the fuzzer foun
 
 from __future__ import annotations
 
+import base64
 import io
+import json
+import struct
 import tarfile
 import zipfile
 from pathlib import Path
@@ -50,6 +53,54 @@ HTTP_HEADS = {
     "refused": b"HTTP/1.0 403\r\ncontent-length: 0\r\n\r\n",
     "request": b'/bucket/a%20b?X=1\n"a"',
 }
+
+
+def tokenizers() -> dict[str, bytes]:
+    """A small tokenizer of each kind, behind the byte that says which; see text_models.rs."""
+    letters = {letter: number for number, letter in enumerate("abcdeé <s>12")}
+    parts = {"version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None, "decoder": None}
+    special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    merging = {"type": "BPE", "vocab": {**letters, "ab": 20}, "merges": ["a b"], "unk_token": "a"}
+    words = {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1, "##b": 2}, "unk_token": "[UNK]"}
+    words |= {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+    scored = {"type": "Unigram", "vocab": [["<unk>", 0.0], ["\u2581a", -1.5], ["b", -2.0]], "unk_id": 0}
+    files = {
+        "bpe": {"model": merging, "added_tokens": [{"id": 21, "content": "<s>", **special}]},
+        "wordpiece": {
+            "model": words,
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "normalizer": {"type": "Lowercase"},
+        },
+        "unigram": {"model": scored, "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"}},
+        "pattern": {
+            "model": merging,
+            "pre_tokenizer": {
+                "type": "Split",
+                "pattern": {"Regex": r"\w+|\W"},
+                "behavior": "Isolated",
+                "invert": False,
+            },
+        },
+    }
+    made = {f"json-{name}": b"\x00" + json.dumps(parts | file).encode() for name, file in files.items()}
+    tokens = [*(bytes([byte]) for byte in range(256)), b"ab"]
+    ranks = (base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(tokens))
+    made["tiktoken"] = b"\x01" + b"".join(ranks)
+
+    def field(number: int, value: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(value)]) + value
+
+    def piece(text: str, score: float, kind: int) -> bytes:
+        return field(1, field(1, text.encode()) + b"\x15" + struct.pack("<f", score) + bytes([0x18, kind]))
+
+    pieces = (
+        piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("\u2581", -1, 1) + piece("a", -2, 1) + piece("\u2581a", -3, 1)
+    )
+    for name, kind in (("unigram", 1), ("bpe", 2)):
+        made[f"sentencepiece-{name}"] = (
+            b"\x02" + pieces + field(2, bytes([0x18, kind])) + field(3, field(1, b"identity"))
+        )
+    return made
 
 
 def jpegs() -> dict[str, bytes]:
@@ -177,6 +228,7 @@ def main() -> None:
         if found:
             write("tfrecord_frames", {f"golden-{name}": b"".join(found)})
             write("example_walk", {f"golden-{name}": found[0][12:-4]})
+    write("text_models", tokenizers())
     write("http_head", HTTP_HEADS)
     write("http_chunks", {"chunks": b"3\r\nabc\r\nA;x\r\n0123456789\r\n0\r\ntrailer: x\r\n\r\n"})
     write("recordio_records", {path.stem: path.read_bytes() for path in sorted((GOLDEN / "recordio").glob("*.rec"))})

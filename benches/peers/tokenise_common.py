@@ -31,7 +31,12 @@ def tokenizer(folder: Path) -> tokenizers.Tokenizer:
     if not path.exists():
         made = tokenizers.Tokenizer(tokenizers.models.BPE())
         made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        trainer = tokenizers.trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=["<end>"], show_progress=False)
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=VOCABULARY,
+            special_tokens=["<end>"],
+            initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
         with files(folder)[0].open() as lines:
             made.train_from_iterator((json.loads(line)["text"] for line in islice(lines, TRAINED_ON)), trainer)
         made.save(str(path))

@@ -63,6 +63,8 @@ pub struct Engine {
     maps_bytes: bool,
     /// What stands behind a word, "</w>" for example; "" for nothing.
     suffix: String,
+    /// Ids from here on stand for bytes that the tokenizer has no token for.
+    first_lost: u32,
 }
 
 impl Engine {
@@ -74,7 +76,10 @@ impl Engine {
         let mut value: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON ({error})"))?;
         let ids = check_ids(&value)?;
         guarded(|| tokenizers::canonicalize_value(&mut value).map_err(|error| error.to_string()))?;
-        Self::of_value(&value, ids, false)
+        let first_lost = with_lost_bytes(&mut value, &ids);
+        let mut made = Self::of_value(&value, ids, false)?;
+        made.first_lost = first_lost;
+        Ok(made)
     }
 
     /// The same of the newest form. ends_whole: whether the blanks at a text's end are one piece.
@@ -128,6 +133,7 @@ impl Engine {
             lengths: None,
             pieces: None,
             maps_bytes,
+            first_lost: u32::MAX,
             suffix: model["end_of_word_suffix"].as_str().unwrap_or("").to_owned(),
         })
     }
@@ -221,7 +227,11 @@ impl Engine {
                 None => whole(text, out),
             };
             made.map_err(|error| error.to_string())
-        })
+        })?;
+        if self.first_lost < u32::MAX && out.iter().any(|token| token.id() >= self.first_lost) {
+            return Err("the text holds a byte that the tokenizer has no token for".to_owned());
+        }
+        Ok(())
     }
 
     /// The same for encodings in which the blanks at the end of what stands between special tokens are one piece.
@@ -382,6 +392,24 @@ fn last_blanks(text: &str) -> usize {
     let kept = text.trim_end().len();
     let mark = MARK.as_ref().and_then(|mark| mark.find_iter(&text[letter..]).next());
     mark.map_or(kept, |(_, end)| letter + end)
+}
+
+/// Gives each byte that a byte-level vocabulary lacks an id behind all others, the first of which this is: the library wants all bytes, and others drop such bytes from texts.
+fn with_lost_bytes(value: &mut Value, ids: &HashMap<String, u32>) -> u32 {
+    let first = ids.values().max().map_or(0, |&most| most + 1);
+    let model = &mut value["model"];
+    if model["byte_level"] != true || !model["unk_token"].is_null() {
+        return u32::MAX;
+    }
+    let Some(vocab) = model["vocab"].as_object_mut() else { return u32::MAX };
+    let mut next = first;
+    for letter in (0..=255).map(|byte| letter(byte).to_string()) {
+        if !vocab.contains_key(&letter) {
+            vocab.insert(letter, Value::from(next));
+            next += 1;
+        }
+    }
+    if next > first { first } else { u32::MAX }
 }
 
 /// The ids of all tokens; in words, what is wrong with one: the library would take memory for all ids up to the largest.

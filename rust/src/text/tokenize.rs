@@ -109,6 +109,8 @@ impl Task<'_> {
                 made.spans.truncate(2 * before);
                 let remedy = if found.starts_with("the text holds the special") {
                     "say Tokenize(special_in_text=\"as_text\") for its letters, or \"as_token\" for its id"
+                } else if found.ends_with("has no token for") {
+                    "train the tokenizer with all bytes (initial_alphabet=ByteLevel.alphabet()), or leave the row out"
                 } else {
                     "repair the row or leave it out"
                 };

@@ -104,6 +104,19 @@ def test_fast_tokenizers_of_transformers() -> None:
     assert tokens(as_text(fast), texts) == fast(texts)["input_ids"]
 
 
+def test_a_byte_without_a_token_is_told() -> None:
+    """The library drops such bytes from texts without a word."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.train_from_iterator(["some words, and no more"], trainers.BpeTrainer(vocab_size=60, show_progress=False))
+    texts = ["some more words", "and", ""]
+    assert tokens(as_text(made), texts) == [one.ids for one in made.encode_batch(texts)]
+    with pytest.raises(ps.DataError, match="a byte that the tokenizer has no token for; train the tokenizer with all"):
+        tokens(as_text(made), ["some", "Zürich"])
+
+
 def test_two_texts_and_their_types() -> None:
     tokenizer, texts = like.bert_like(), mixed_texts(200)
     others = texts[::-1]

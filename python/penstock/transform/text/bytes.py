@@ -40,7 +40,7 @@ class Bytes(TextOp):
             raise PlanError(f"transform: Bytes() on column {quoted(name)}, which is {field}; give it text or bytes")
         return {**given, name: Field("uint8", (None,), nullable=field.nullable)}
 
-    def step(self, name: str, fields: Spec, number: int) -> Step:
+    def step(self, name: str, given: Spec, number: int) -> Step:
         """See `TextOp`."""
         return lambda columns, keys, work: {name: _bytes_of(columns[name])}  # noqa: ARG005
 

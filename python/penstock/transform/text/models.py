@@ -31,6 +31,8 @@ class Tiktoken:
         special_tokens: their ids, by name.
 
     Example:
+        import base64
+
         import penstock as ps
 
         with open("letters.tiktoken", "w") as file:

@@ -20,7 +20,7 @@ class TextOp(Op):
 
     family = "text"
 
-    def step(self, name: str, fields: Spec, number: int) -> Step:
+    def step(self, name: str, given: Spec, number: int) -> Step:
         """What it does with batches of such columns. name: the chain's column. number: by which it draws."""
         raise NotImplementedError
 

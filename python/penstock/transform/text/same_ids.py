@@ -44,6 +44,7 @@ _ODD = (
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!!!!!!!!!!!!!!!!!!!!!!!!!!",
     "▁under ▁▁ line ## ##ing Ġ </w> <0x0A>",
 )
+_LOST_BYTE = "has no token for"
 TEXTS = (*_WORDS, *_ODD, " ".join(_WORDS), "\n".join(_WORDS))
 
 
@@ -117,9 +118,14 @@ def _compare(model: Model, own: Callable[[str], Sequence[int]]) -> None:
         types=False,
         threads=1,
     )
-    if bad:
-        raise PlanError(f"Tokenize: {quoted(TEXTS[bad[0][0]])}: {bad[0][1]}; tokenize in map() with this tokenizer")
-    for text, mine in zip(TEXTS, np.split(ids, edges[1:-1]), strict=True):
+    lost = {row for row, found, _ in bad if found.endswith(_LOST_BYTE)}  # such texts are errors in a loader, too
+    others = [one for one in bad if one[0] not in lost]
+    if others:
+        row, found, _ = others[0]
+        raise PlanError(f"Tokenize: {quoted(TEXTS[row])}: {found}; tokenize in map() with this tokenizer")
+    for row, (text, mine) in enumerate(zip(TEXTS, np.split(ids, edges[1:-1]), strict=True)):
+        if row in lost:
+            continue
         theirs = [*own(text)]
         if theirs != mine.tolist():
             raise PlanError(

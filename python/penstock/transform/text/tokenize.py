@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 from penstock.core.arguments import check_flags, check_texts, check_whole, hold_as_int, is_one_of
@@ -21,7 +21,7 @@ _KEEP = ("first", "last")
 _ALL = 1 << 62
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tokenize(TextOp):
     """Text as the ids of its tokens: int32, as many a row as there are. The ids are those that the tokenizer itself gives.
 
@@ -71,6 +71,11 @@ class Tokenize(TextOp):
     offsets: str | None = None
     pair: str | None = None
     type_ids: str | None = None
+
+    def __repr__(self) -> str:
+        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        unusual = [f"{name}={value!r}" for name, value in said.items() if value != _USUAL.get(name, ...)]
+        return f"Tokenize({', '.join(unusual)})"
 
     def __post_init__(self) -> None:
         """Makes a model of the tokenizer, and checks what was said; PlanError."""
@@ -141,7 +146,7 @@ class Tokenize(TextOp):
             made[self.type_ids] = Field("uint8", (None,), nullable=nullable)
         return {**given, **made}
 
-    def step(self, name: str, fields: Spec, number: int) -> Step:
+    def step(self, name: str, given: Spec, number: int) -> Step:
         """See `TextOp`."""
         self.tokenizer.native(spans=self.offsets is not None)
         return lambda columns, keys, work: self._run(name, columns, work)  # noqa: ARG005
@@ -171,6 +176,10 @@ class Tokenize(TextOp):
         if self.type_ids is not None:
             made[self.type_ids] = ragged(types, edges, missing)
         return made
+
+
+#: What nobody needs to say.
+_USUAL = {one.name: one.default for one in fields(Tokenize)}
 
 
 def _tell(name: str, bad: Sequence[tuple[int, str, str]], work: Workspace) -> None:
