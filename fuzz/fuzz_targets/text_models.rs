@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use penstock_core::text::engine::{Engine, Special};
-use penstock_core::text::{sentencepiece, tiktoken};
+use penstock_core::text::tiktoken;
 
 const TEXT: &str = "a b\u{e9} \u{4e00}  <s>\n1 ";
 
@@ -12,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
     let made = match kind % 3 {
         0 => std::str::from_utf8(data).map_err(|error| error.to_string()).and_then(Engine::of_json),
         1 => tiktoken::read_ranks(data).and_then(|ranks| tiktoken::engine(&ranks, r"\w+|\W", &[("<s>".into(), 70_000)])),
-        _ => sentencepiece::engine(data),
+        _ => Engine::of_sentencepiece(data),
     };
     let Ok(engine) = made else { return };
     for special in [Special::Error, Special::AsText, Special::AsToken] {

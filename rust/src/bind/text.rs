@@ -8,7 +8,6 @@ use super::watched::watched;
 use super::{Bytes, Ids, kernel_pool, misuse};
 use crate::core::errors::RowFailure;
 use crate::text::engine::{Engine, Special};
-use crate::text::sentencepiece;
 use crate::text::texts::Texts;
 use crate::text::tiktoken;
 use crate::text::tokenize::{Options, Rows, tokenize};
@@ -67,7 +66,7 @@ impl TextTokenizer {
     /// Of a model of SentencePiece.
     #[staticmethod]
     fn of_sentencepiece(py: Python<'_>, data: &[u8], spans: bool) -> PyResult<Self> {
-        py.detach(|| finish(sentencepiece::engine(data), spans))
+        py.detach(|| finish(Engine::of_sentencepiece(data), spans))
     }
 
     /// Whether special tokens in texts can become their ids.

@@ -15,7 +15,7 @@ use tokenizers::pipeline::{
 use tokenizers::utils::SysRegex;
 use tokenizers::vocab::bucket_added_vocabulary::AddedVocabulary;
 
-use super::sentencepiece::Model as Pieces;
+use super::sentencepiece::{self, Model as Pieces};
 use super::slow_splits;
 
 /// Ids are int32; and a vocabulary is a table, so that one with few tokens of large ids is refused.
@@ -79,6 +79,17 @@ impl Engine {
         let first_lost = with_lost_bytes(&mut value, &ids);
         let mut made = Self::of_value(&value, ids, false)?;
         made.first_lost = first_lost;
+        Ok(made)
+    }
+
+    /// The tokenizer of a model of SentencePiece.
+    ///
+    /// # Errors
+    /// In words, for what is no such model, or one that is not done exactly.
+    pub fn of_sentencepiece(data: &[u8]) -> Result<Self, String> {
+        let (value, ids, pieces) = sentencepiece::read(data)?;
+        let mut made = Self::of_value(&value, ids, false)?;
+        made.pieces = Some(pieces);
         Ok(made)
     }
 
@@ -149,11 +160,6 @@ impl Engine {
     pub fn templates(&self) -> (&Template, &Template) {
         let both = self.inner.get_post_processor();
         (&both.single, &both.pair)
-    }
-
-    pub(super) fn with_pieces(mut self, pieces: Pieces) -> Self {
-        self.pieces = Some(pieces);
-        self
     }
 
     /// Whether special tokens in texts can become their ids.

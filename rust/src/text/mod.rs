@@ -2,6 +2,7 @@
 //!
 //! `tokenize` makes ids of columns with an `engine`, the one file that knows the library behind it; `tiktoken` and `sentencepiece` make engines of those models. `masking` takes out what is to be guessed.
 //! `quality` judges texts by their `words`, `minhash` and `clusters` find those that are alike; `normalise`, `redact` and `language` are an op each, run `by_rows`.
+//! `tokenize` makes ids of columns with an `engine`, the one file that knows the library behind it; `tiktoken` and `sentencepiece` read those models.
 
 pub mod by_rows;
 pub mod characters;
@@ -17,6 +18,7 @@ pub mod quality;
 pub mod redact;
 pub mod sentencepiece;
 pub mod simplify;
+mod sentencepiece;
 mod slow_splits;
 pub mod texts;
 pub mod tiktoken;

@@ -7,7 +7,6 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 use tokenizers::pipeline::PipelineToken;
 
-use super::engine::Engine;
 use super::protobuf::{Field, fields};
 use super::unigram::{Scored, Unigram};
 
@@ -83,11 +82,11 @@ impl Model {
     }
 }
 
-/// The tokenizer of a model.
+/// What a model's file says: what the library reads, the ids of pieces, and the rest.
 ///
 /// # Errors
 /// In words, for what is no such model, or one that is not done exactly.
-pub fn engine(data: &[u8]) -> Result<Engine, String> {
+pub(super) fn read(data: &[u8]) -> Result<(Value, HashMap<String, u32>, Model), String> {
     let (mut pieces, mut kind, mut has_bytes, mut normal, mut is_suffix) = (Vec::new(), UNIGRAM, false, None, false);
     for field in fields(data) {
         match field.map_err(|()| "it is no model of SentencePiece: its protobuf is damaged".to_owned())? {
@@ -156,7 +155,7 @@ pub fn engine(data: &[u8]) -> Result<Engine, String> {
         "version": "2.0", "added_tokens": [], "normalizer": null, "post_processor": null, "decoder": null,
         "pre_tokenizer": cut, "model": library,
     });
-    Ok(Engine::of_value(&value, ids, false)?.with_pieces(model))
+    Ok((value, ids, model))
 }
 
 fn piece(data: &[u8]) -> Option<Piece> {

@@ -36,8 +36,8 @@ class Tiktoken:
         import penstock as ps
 
         with open("letters.tiktoken", "w") as file:
-            file.write("".join(f"{base64.b64encode(bytes([byte])).decode()} {byte}\\n" for byte in range(256)))
-        letters = ps.text.Tiktoken("letters.tiktoken", pattern=r"\\S+|\\s+", special_tokens={"<|end|>": 256})
+            file.write("".join(f"{base64.b64encode(bytes([byte])).decode()} {byte}\n" for byte in range(256)))
+        letters = ps.text.Tiktoken("letters.tiktoken", pattern=r"\S+|\s+", special_tokens={"<|end|>": 256})
         rows = ps.from_arrays({"text": ["hi"]}).transform(text=ps.text.Tokenize(letters, end="<|end|>")).batch(1)
         next(iter(ps.Loader(rows)))["tokens"].to_pylist()  # [[104, 105, 256]]
     """
