@@ -28,7 +28,7 @@ AUTHORS = {
     "parquet": "huggingface",
     "recordio": "mxnet",
     "sql": "pandas",
-    "tables": "sklearn",
+    **dict.fromkeys(["tables-recipe", "tables-profile", "tables-columns", "tables-row"], "sklearn"),
 }
 
 

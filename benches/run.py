@@ -44,6 +44,7 @@ PEERS = (
     "mxnet",
     "ray",
     "pandas",
+    "profiling",
     "sklearn",
     "polars",
 )
@@ -101,7 +102,10 @@ def measure(arguments: argparse.Namespace, found: list[Side], skipped: list[Line
             progress.update(task, description=f"{side.workload}  {side.peer} {side.variant}")
             if side not in failed:
                 try:
-                    line = call(side.command(arguments), timeout_s=90 + 4 * (arguments.seconds + arguments.warmup))
+                    timeout_s = 90 + 4 * (arguments.seconds + arguments.warmup)
+                    if side.workload.startswith("tables"):  # a pass of some peers takes minutes
+                        timeout_s *= 10
+                    line = call(side.command(arguments), timeout_s=timeout_s)
                 except Failed as failure:
                     failed.add(side)
                     skipped.append({"peer": f"{side.peer} {side.variant} ({side.workload})", "reason": str(failure)})

@@ -12,6 +12,8 @@ REPOSITORY = HERE.parent
 
 #: Workload (a) alone, on photographs of 3,000×2,000: with their own data beside the others'.
 LARGE = "PENSTOCK_BENCH_LARGE" in os.environ
+#: Rows of the table of workloads (tables), unless a million; with their own data beside the others'.
+ROWS = int(os.environ.get("PENSTOCK_BENCH_ROWS", "0"))
 BATCH = {
     "a": 32 if LARGE else 256,
     "b": 1024,
@@ -30,7 +32,10 @@ BATCH = {
     "images-detection": 32,
     "cluster-uint8": 256,
     "cluster-float32": 256,
-    "tables": 1_000_000,
+    "tables-recipe": ROWS or 1_000_000,
+    "tables-profile": ROWS or 1_000_000,
+    "tables-columns": ROWS or 1_000_000,
+    "tables-row": 1,
 }
 TITLES = {
     "a": "JPEG → RandomResizedCrop 224 → flip → normalise",
@@ -50,7 +55,10 @@ TITLES = {
     "images-detection": "JPEG, COCO's boxes and masks → distort, zoom out, crop by boxes, flip, 640 × 640, sanitised (SSD)",
     "cluster-uint8": "JPEG → RandomResizedCrop 224 → flip, uint8, by other processes than the trainer's",
     "cluster-float32": "the same, normalised to float32",
-    "tables": "Parquet, 20 columns of numbers and text → fitted, and filled, scaled and encoded",
+    "tables-recipe": "Parquet, 20 columns of numbers and text → fitted, and filled, scaled and encoded",
+    "tables-profile": "the same file → a profile",
+    "tables-columns": "the same file → ten computed columns",
+    "tables-row": "one row → filled, scaled and encoded, as it is served",
 }
 if LARGE:
     TITLES = {"a": "JPEG of 3,000×2,000 → RandomResizedCrop 224 → flip → normalise"}
@@ -72,7 +80,10 @@ UNITS = {
     "images-detection": "images/s",
     "cluster-uint8": "images/s",
     "cluster-float32": "images/s",
-    "tables": "rows/s",
+    "tables-recipe": "rows/s",
+    "tables-profile": "rows/s",
+    "tables-columns": "rows/s",
+    "tables-row": "rows/s",
 }
 
 FLOATS = 32
@@ -107,7 +118,7 @@ def work_folder() -> Path:
 
 def data_folder() -> Path:
     """Where the data are unless named."""
-    return work_folder() / ("data-large" if LARGE else "data")
+    return work_folder() / ("data-large" if LARGE else f"data-{ROWS}-rows" if ROWS else "data")
 
 
 def environment(name: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 from common import BATCH, Feed, main
-from mixed_table import CATEGORIES, CODES, FLOATS, INTEGERS, SKEWED
+from mixed_table import CATEGORIES, CODES, FLOATS, INTEGERS, SKEWED, place
 
 from work import Data
 
@@ -49,10 +49,33 @@ def transformed(rows: pl.LazyFrame, known: dict[str, Any]) -> pl.LazyFrame:
     return rows.select([*made, pl.col("y")])
 
 
+def computed(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Ten columns, as ours."""
+    a, b, n, k, s = map(pl.col, ("f0", "f1", "i0", "i1", "c0"))
+    return rows.select(
+        ratio=a / b,
+        mixed=(a + b) * 2 - n,
+        size=(a * a + b * b).sqrt(),
+        bounded=n.clip(100, 9_000),
+        logs=(n + 1).log(),
+        part=n // (k + 1),
+        kind=pl.when(n > 5_000).then(2).when(n > 1_000).then(1).otherwise(0),
+        near=(n < 5_000) & (k > 0) | k.is_in([1, 2]),
+        length=s.str.len_chars(),
+        month=pl.from_epoch(n.cast(pl.Int64) * 86_400, time_unit="s").dt.month(),
+    )
+
+
+def computing(data: Data, engine: Any) -> Iterator[Any]:
+    """Read and compute, again and again."""
+    while True:
+        yield computed(pl.scan_parquet(place(data))).collect(engine=engine)["part"].to_numpy()
+
+
 def passes(data: Data, engine: Any) -> Iterator[Any]:
     """Fit and transform, again and again."""
     while True:
-        rows = pl.scan_parquet(data.place("tables", "table.parquet"))
+        rows = pl.scan_parquet(place(data))
         yield transformed(rows, learnt(rows, engine)).collect(engine=engine)
 
 
@@ -61,10 +84,20 @@ def feed(data: Data, *, engine: Any) -> Feed:
     return Feed(
         batches=passes(data, engine),
         column=lambda made: made["y"].to_numpy(),
-        settings={"engine": engine, "rows": BATCH["tables"]},
+        settings={"engine": engine, "rows": BATCH["tables-recipe"]},
     )
+
+
+def columns_feed(data: Data, *, engine: Any) -> Feed:
+    """A pass is a batch of all rows."""
+    settings = {"engine": engine, "rows": BATCH["tables-columns"]}
+    return Feed(batches=computing(data, engine), column=lambda made: made, settings=settings)
 
 
 if __name__ == "__main__":
     feeds = {"streaming": partial(feed, engine="streaming"), "in memory": partial(feed, engine="in-memory")}
-    main("Polars", pl.__version__, {"tables": feeds})
+    columns = {
+        "streaming": partial(columns_feed, engine="streaming"),
+        "in memory": partial(columns_feed, engine="in-memory"),
+    }
+    main("Polars", pl.__version__, {"tables-recipe": feeds, "tables-columns": columns})

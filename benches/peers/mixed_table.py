@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ WIDTHS = {"c0": 4, "c1": 8, "c2": 12, "c3": 24, "k0": 1_000, "k1": 10_000}
 CATEGORIES, CODES = ["c0", "c1", "c2", "c3"], ["k0", "k1"]
 
 
-def table(rows: int) -> pa.Table:
+def table(rows: int, seed: int = 0) -> pa.Table:
     """Rows by chance, always the same ones."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     columns: dict[str, Any] = {}
     for number, name in enumerate(FLOATS):
         columns[name] = pa.array(rng.normal(number, 1 + number, rows), mask=rng.random(rows) < 0.05)
@@ -36,6 +37,24 @@ def table(rows: int) -> pa.Table:
     return pa.table(columns)
 
 
+def place(data: Data) -> Path:
+    """Where the file lies."""
+    return data.place("tables", "table.parquet")
+
+
 def write(data: Data) -> None:
-    """One Parquet file."""
-    pq.write_table(table(BATCH["tables"]), data.place("tables", "table.parquet"), row_group_size=131_072)
+    """One Parquet file, for all workloads; a million rows after the other, since more of them fill the memory."""
+    if place(data).exists():
+        return
+    made = place(data).with_suffix(".new")
+    with pq.ParquetWriter(made, table(0).schema) as writer:
+        for first in range(0, BATCH["tables-recipe"], 1_000_000):
+            rows = table(min(1_000_000, BATCH["tables-recipe"] - first), seed=first)
+            writer.write_table(rows, row_group_size=131_072)
+    made.replace(place(data))
+
+
+def one_row(data: Data) -> dict[str, Any]:
+    """The first row of the file."""
+    (row,) = next(pq.ParquetFile(place(data)).iter_batches(1)).to_pylist()
+    return {name: value for name, value in row.items() if name != "y"}

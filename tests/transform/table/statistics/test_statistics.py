@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
@@ -133,18 +134,19 @@ def test_more_categories_than_allowed_are_an_error() -> None:
         _ = counts.sorted
 
 
+def add_users(counts: Counts, firsts: Iterable[int]) -> None:
+    for first in firsts:
+        counts.add(Block(pa.array([f"user {number}" for number in range(first, first + 1000)], pa.large_string())))
+
+
 def test_categories_beyond_memory_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.transform.table.statistics.counts._PENDING", 1 << 12)
     monkeypatch.setattr("penstock.transform.table.statistics.counts._MOST_BYTES", 1 << 20)
     counts = Counts()
-    with pytest.raises(
-        DataError, match=r"has \d\d,\d{3} categories or more, which take more than the 1 MiB .* take Hash"
-    ):
-        for first in range(0, 10**6, 1000):
-            counts.add(Block(pa.array([f"user {number}" for number in range(first, first + 1000)], pa.large_string())))
+    with pytest.raises(DataError, match=r"has \d\d,\d{3} categories or more, which take more than the 1 MiB .* Hash"):
+        add_users(counts, range(0, 10**6, 1000))
     counts = Counts()
-    for _ in range(300):  # the same ones again and again
-        counts.add(Block(pa.array([f"user {number}" for number in range(1000)], pa.large_string())))
+    add_users(counts, [0] * 300)  # the same ones again and again
     assert counts.sorted[1].tolist() == [300] * 1000
 
 
