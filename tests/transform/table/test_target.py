@@ -232,6 +232,15 @@ def test_what_cannot_work_is_refused(make: Any, error: Any, words: str) -> None:
         make()
 
 
+def test_a_column_of_no_categories_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.transform.table.statistics.targets._MOST", 1000)
+    for target in (np.arange(ROWS) % 2, NOISE):
+        rows = ps.from_arrays({"id": np.arange(5 * ROWS), "y": np.tile(target, 5)})
+        with pytest.raises(ps.DataError, match=r"column 'id' has 4,000 categories or more.*put Hash before Target"):
+            T.Recipe(id=T.Target(), target="y").fit(rows)
+    assert T.Recipe(id=[T.Hash(5), T.Target()], target="y").fit(rows).rows == 5 * ROWS
+
+
 def test_rows_without_a_target_can_be_dropped() -> None:
     rows = data(np.where(PAGE == 7, np.nan, Y))
     fitted = T.Recipe(city=T.Target(), y=T.DropMissing(), target="y").fit(rows)

@@ -13,12 +13,15 @@ import pyarrow.compute as pc
 
 from penstock.core.columns.repeated_values import is_repeated
 from penstock.core.columns.spec import Ids
-from penstock.core.errors import RowError
+from penstock.core.errors import DataError, RowError
 from penstock.transform.table.statistics.known_rows import KnownRows, fold_of
 from penstock.transform.table.statistics.protocol import Block
 
 #: Rows of tables of single blocks that are held before they are added up.
 _PENDING = 1 << 20
+#: Rows of such a table, with what was met so far, and sums of numbers: of a column that is no category, there would be one of each row.
+_MOST = 1 << 22
+_TOGETHER = 1 << 16
 #: A float64 is a whole number of 53 bits times a power of two. Its parts of 27 bits, and those of its square, add up in int64.
 _BITS, _PART, _MASK = 53, 27, (1 << 27) - 1
 _PARTS = ("high", "low", "high_high", "high_low", "middle_high", "middle_low", "low_high", "low_low")
@@ -81,6 +84,8 @@ class Targets:
         if len(self._tables) > 1:
             self._tables = [_summed(pa.concat_tables(self._tables))]
         self._pending = 0
+        if self._tables and len(self._tables[0]) > _MOST:
+            _refuse_many(self._tables[0].column("value"))
 
     def _classes_of(self, target: Any) -> pa.Array:
         classes = target if isinstance(target, pa.Array) else pa.array(target)
@@ -122,6 +127,8 @@ class Targets:
         if values.null_count:
             categories = pa.concat_arrays([categories, pa.nulls(1, categories.type)])
         shape = (len(categories), self._folds)
+        if self._is_continuous and shape[0] * shape[1] > _MOST:
+            _refuse_many(categories)
         at = rows * self._folds + table.column("fold").to_numpy()
         counts = _at(at, table.column("rows").to_numpy(), shape)
         if self._is_continuous:
@@ -136,15 +143,25 @@ class Targets:
 
     @staticmethod
     def _numbers(table: pa.Table, at: Ids, shape: tuple[int, int]) -> tuple[Any, Any, int]:
+        """Sums and sums of squares, and their unit."""
         exponents = table.column("class").to_numpy()
         least = int(exponents.min())
-        parts = [table.column(name).to_numpy().astype(object) for name in _PARTS]
-        high, low, *products = parts
-        both = [(one << _PART) + other for one, other in zip(products[::2], products[1::2], strict=True)]
-        shift = (exponents - least).astype(object)
-        total = ((high << _PART) + low) << shift
-        square = ((both[0] << 2 * _PART) + (both[1] << _PART + 1) + both[2]) << 2 * shift
-        return _at(at, total, shape), _at(at, square, shape), least - _BITS
+        totals, squares = (np.zeros(shape[0] * shape[1], object) for _ in range(2))
+        for first in range(0, len(table), _TOGETHER):  # Python's whole numbers are large
+            part = slice(first, first + _TOGETHER)
+            held = [table.column(name).slice(first, _TOGETHER).to_numpy().astype(object) for name in _PARTS]
+            high, low, *products = held
+            both = [(one << _PART) + other for one, other in zip(products[::2], products[1::2], strict=True)]
+            shift = (exponents[part] - least).astype(object)
+            np.add.at(totals, at[part], ((high << _PART) + low) << shift)
+            np.add.at(squares, at[part], ((both[0] << 2 * _PART) + (both[1] << _PART + 1) + both[2]) << 2 * shift)
+        return totals.reshape(shape), squares.reshape(shape), least - _BITS
+
+
+def _refuse_many(values: Any) -> None:
+    raise DataError(
+        f"has {len(values.unique()):,} categories or more, too many to keep a target by each and its folds; put Hash before Target"
+    )
 
 
 def _at(places: Ids, values: npt.NDArray[Any], shape: tuple[int, int]) -> npt.NDArray[Any]:
