@@ -636,9 +636,9 @@ class Dataset:
 
     def _lengths_of(self, verb: str, by: Any, progress: Progress | None) -> Lengths:
         from penstock.core.verbs.lengths import Lengths
-        from penstock.looking.verbs import numbers_of_rows
+        from penstock.tools.made_ahead import numbers_ahead
 
-        return Lengths.of(verb, numbers_of_rows(verb, self.root, by, progress))
+        return Lengths.of(verb, numbers_ahead(verb, self.root, by, progress))
 
     @options_by_name("write batch(size, drop_last=True), pad=True or wrap=True")
     def batch(
@@ -782,7 +782,7 @@ class Dataset:
         Args:
             size: rows of a global batch.
             by: the name of a column, whose rows' lengths count if it holds lists or text; or an expression, as `filter` takes; or an array with a number for
-                each row of the dataset, in the order of the data. A column is read once, now.
+                each row of the dataset, in the order of the data. A column is read once, now; one that native ops make (tokens, a recipe's column) is made once, now.
             boundaries: bucket 0 has the rows below the first, bucket 1 those from there to below the second, and so on.
             quantiles: that many buckets of about equally many rows, instead of `boundaries`.
             columns: as of `batch_padded`.
@@ -806,9 +806,9 @@ class Dataset:
             [batch["tokens"].shape for batch in batches] == [(2, 2), (2, 4), (2, 6), (2, 8), (2, 10)]
         """
         from penstock.core.verbs.buckets import Buckets
-        from penstock.looking.verbs import numbers_of_rows
+        from penstock.tools.made_ahead import numbers_ahead
 
-        numbers = numbers_of_rows("batch_bucketed", self.root, by, progress)
+        numbers = numbers_ahead("batch_bucketed", self.root, by, progress)
         bucketed = self._then(Bucket(input=self.root, buckets=Buckets.of(numbers, boundaries, quantiles)))
         return bucketed.batch_padded(
             size,

@@ -71,7 +71,7 @@ class FewRows:
     def head(self, rows: int) -> Columns:
         """The first rows as columns, or all if they are fewer."""
         pieces, found = list[Columns](), 0
-        for piece in self._pieces(max(rows, 1)):
+        for piece in self.pieces(max(rows, 1)):
             pieces.append(piece)
             found += length_of(piece)
             if found >= rows:
@@ -95,7 +95,7 @@ class FewRows:
     def row(self, number: int) -> Row:
         """One row; IndexError where it does not have so many."""
         if self._is_batched:
-            columns = next(self._pieces(1))
+            columns = next(self.pieces(1))
             return row_of(columns, _place(number, length_of(columns), "its first batch"))
         if self._comes_in_order:
             raise PlanError(
@@ -104,11 +104,11 @@ class FewRows:
         return row_of(self._made(_place(number, cast("int", self._rows), "the dataset"), 1), 0)
 
     def __iter__(self) -> Iterator[Row]:
-        for columns in self._pieces(_TOGETHER):
+        for columns in self.pieces(_TOGETHER):
             for number in range(length_of(columns)):
                 yield row_of(columns, number)
 
-    def _pieces(self, together: int) -> Iterator[Columns]:
+    def pieces(self, together: int) -> Iterator[Columns]:
         """Columns of so many neighbouring rows, or fewer."""
         if self._comes_in_order:
             yield from self._coming()
