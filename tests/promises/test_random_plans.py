@@ -106,18 +106,18 @@ def loaders_of(plan: Plan, world: int, *, per_rank: bool = False, **options: Any
             raise Refused(str(error)) from error
         raise
     if plan.natural:
-        count(plan, dataset, world)
+        count(plan, dataset, world, options.get("on_error", "raise"))
     else:
         assert len({len(loader) for loader in loaders}) == 1, "ranks differ in steps"
     return loaders
 
 
-def count(plan: Plan, dataset: ps.Dataset, world: int) -> None:
+def count(plan: Plan, dataset: ps.Dataset, world: int, on_error: Any) -> None:
     """Counts as many epochs as `STEPS` reach into, where several ranks must know them; one rank finds the ends of most plans as it goes."""
     steps, epochs = 0, 0
     while steps <= STEPS:
         epochs += 1
-        rows = dataset.count_rows(epochs=epochs, world_size=world)[-1]
+        rows = dataset.count_rows(epochs=epochs, world_size=world, on_error=on_error)[-1]
         full, rest = divmod(rows, plan.size)
         steps += (step := full + (rest > 0 and plan.last != "drop_last"))
         if not step:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +33,10 @@ from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.nodes import BatchTokens, Mix, Shard
 from penstock.plan.rules import optimize
 from penstock.plan.saved import SavedPlan
-from penstock.plan.skipping import check_equal_parts, skipping
+from penstock.plan.skipping import skipping
 from penstock.plan.tree import find, flow, lane_stage, leaves
 from penstock.resolve.cut import cut
-from penstock.resolve.ordering import RankSettings, has_natural_ends, order_of
+from penstock.resolve.ordering import RankSettings, order_of, steps_of
 from penstock.resolve.resolved import resolve
 from penstock.runtime.free_memory import default_memory
 from penstock.runtime.stage import Delivered
@@ -88,20 +88,33 @@ class RankShare:
         """The same position; the end of an epoch is the beginning of the next one."""
         return position if position.step < self.steps else Position(position.epoch + 1)
 
-    def places_at(self, position: Position, plain: Dataset) -> dict[str, list[Place]]:
-        """Where lanes stand, from which bad rows are left out from a position on; the position is one of the plan without that.
+    def places_at(self, position: Position, plain: Dataset, saved: str) -> dict[str, list[Place]]:
+        """Where lanes stand, from which bad rows are left out from a position on; the position is one of the plan without that. saved: what was done about them before.
 
         StateError where other stages have places that are not known.
         """
         feeds, order = self.lowered.lanes.feeds, self.lowered.order
         plain_order = order_of(plain.root, RankSettings(rank=self.rank, world_size=self.world_size)).order
-        if len(feeds) == 1:
+        if self.lowered.lanes.has_ends:
+            if saved == "substitute" and position.step:
+                raise StateError(
+                    f"the state was saved with on_error='substitute' within epoch {position.epoch:,}, which has rows in the places of bad ones, and how many each lane has left without these is not known; load it with "
+                    f"on_error='substitute', or begin the next epoch, set_epoch({position.epoch + 1})"
+                )
+            if position.step > plain_order.even_steps:
+                raise StateError(
+                    f"the state was saved without on_error='skip' at step {position.step:,}, where lanes have no equal parts any more, and how many rows each has without bad ones is not known; load "
+                    f"it with the on_error that it was saved with, or begin the next epoch, set_epoch({position.epoch + 1})"
+                )
+            rows = rows_given(order.rows, 0, np.full(order.lanes, position.step * order.rows_per_lane))
+        elif len(feeds) == 1:
             rows = {feeds[0].first_id: plain_order.lane_rows_before(position.epoch, position.step)}
         else:
             before = np.full(order.lanes, position.step * order.rows_per_lane)
             rows = rows_given(order.rows, position.epoch, before)
         is_known = (
             len(feeds) == 1
+            or self.lowered.lanes.has_ends
             or not position.epoch
             or all(node.rows for node in flow(plain.root) if isinstance(node, Mix))
         )
@@ -256,10 +269,8 @@ def share_of(
             "on_error: with batch_tokens a batch has room for the rows that the plan says, and for no others; leave bad samples out by read(…, exclude=…)"
         )
     if tolerance is not None and not tolerance.substitutes:
-        if equal_parts:
-            check_equal_parts(dataset.root)
         order = order_of(dataset.root, RankSettings(rank=rank, world_size=world_size)).order
-        dataset = Dataset(skipping(dataset.root, None if has_natural_ends(order) else order.steps_per_epoch))
+        dataset = Dataset(skipping(dataset.root, partial(steps_of, order)))
     fixed = frozenset(name for name in ("cpus", "memory") if getattr(options, name))
     memory_bytes = options.memory_bytes or default_memory(processes_here(world_size))
     cpus = min(options.cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus()))

@@ -58,7 +58,7 @@ def load_state(rank: ThisRank, state: Mapping[str, Any] | Sequence[Mapping[str, 
     position = _position_of(state, rank)
     check_streams(rank.dataset.root, position)
     if begins_lanes:
-        state = {**state, "lanes": rank.share.places_at(position, rank.dataset)}
+        state = {**state, "lanes": rank.share.places_at(position, rank.dataset, state.get("on_error", "raise"))}
     places = rank.lanes_of(state["lanes"]) if rank.share.lowered.lanes else {}
     _use_ends(rank.share, position, state)
     with rank.taking:

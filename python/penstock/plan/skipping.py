@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from penstock.core.errors import PlanError
-from penstock.plan.nodes import Batch, Cache, Mix, Node, Pad, SkipBad, Take, Transform
-from penstock.plan.tree import find, find_where, flow, inputs_of, lane_stage, with_inputs
+from penstock.plan.ends import with_lanes
+from penstock.plan.nodes import Batch, Cache, Mix, Node, Pad, SkipBad, Transform
+from penstock.plan.tree import ends_with_data, find, find_where, flow, inputs_of, lane_stage, with_inputs
 
 
-def skipping(root: Node, steps: int | None) -> Node:
-    """The same without bad rows, in epochs of so many steps, or that end with the data (None): what may meet one is followed by a stage that leaves it out.
+def skipping(root: Node, steps: Callable[[], int]) -> Node:
+    """The same without bad rows, in epochs that end where its data does: what may meet one is followed by a stage that leaves it out.
 
-    Of the datasets of a mix they are left out before it, so that its weights are exact, unless something above the mix orders its rows anew.
+    steps: of an epoch of the plan as it is, for one whose epochs cannot end so: it then has as many. Of the datasets of a mix they are left out before it, so that its weights are exact, unless something above the mix orders its rows anew.
     PlanError for a plan of which rows cannot be left out.
     """
     if (fixing := find_where(root, lambda node: node.fixes_epoch)) is not None:
@@ -25,7 +27,11 @@ def skipping(root: Node, steps: int | None) -> Node:
                 "on_error='skip': bad rows are left out of each dataset before a mix, and cache() after it would keep rows that have no numbers; write cache() before the "
                 "mix, for each dataset, or choose on_error='substitute'"
             )
-    made = _below_batch(_guarded(root, keeps_order=True), steps)
+    guarded = _guarded(root, keeps_order=True)
+    made = _below_batch(guarded, None)
+    batch = find(made, Batch)
+    if batch is not None and batch.steps is None and lane_stage(made) is not None:
+        made = _with_ends(made) if ends_with_data(made) else _below_batch(guarded, steps())
     for node in flow(made):
         if isinstance(node, SkipBad) and any(isinstance(below, Mix) and below.changes for below in flow(node)):
             raise PlanError(
@@ -35,22 +41,19 @@ def skipping(root: Node, steps: int | None) -> Node:
     return made
 
 
-def check_equal_parts(root: Node) -> None:
-    """PlanError where ranks have equal parts of a last step that may be short: none is, and rows of the next epoch would count as rows of this one."""
-    batch = find(root, Batch)
-    if batch is not None and batch.steps is None and not batch.drop_last:
-        raise PlanError(
-            "on_error='skip': every step is full, the last one with rows of the next epoch, so equal parts of each row once (equal_parts=True, and what trainers gather) "
-            "cannot be; choose on_error='substitute', or to train on these rows drop_last=True or equal_parts=False"
-        )
+def _with_ends(node: Node) -> Node:
+    """The same, with all that stands beside stages as rows of lanes."""
+    if isinstance(node, Batch):
+        return replace(node, input=with_lanes(node.input))
+    return with_inputs(node, [_with_ends(below) for below in inputs_of(node)])
 
 
 def _below_batch(node: Node, steps: int | None) -> Node:
     """A plan whose bad rows are left out below the batch, which has so many steps; what may meet some above it goes below it with all that stands between."""
     if isinstance(node, Batch):
         return replace(node, input=_below_batch(node.input, steps), steps=node.steps or steps)
-    if isinstance(node, Pad) or (isinstance(node, Take) and lane_stage(node) is not None):
-        return replace(node, input=_below_batch(node.input, steps))
+    if isinstance(node, Pad) or (node.row_effect == "chosen" and lane_stage(node) is not None):
+        return with_inputs(node, [_below_batch(below, steps) for below in inputs_of(node)])
     if find(node, Batch) is None:
         return _without_bad(node)
     if not node.may_fail:

@@ -89,25 +89,24 @@ def order_of(root: Node, where: RankSettings) -> Ordered:
     if shard is not None:
         return _order_of_node(resolve(root), batch, shard, where)
     resolved = resolve(cut(root))
-    make = _token_batches if isinstance(batch, BatchTokens) else _batches
-    return Ordered(order=make(resolved, batch, where), where=where, seed=resolve(root).seed)
+    if isinstance(batch, BatchTokens):
+        order: BatchOrder = _token_batches(resolved, batch)
+    else:
+        has_ends = lane_stage(root) is not None and ends_with_data(root)
+        order = _batches(resolved, batch, equal_parts=where.equal_parts, has_ends=has_ends)
+    return Ordered(order=order, where=where, seed=resolve(root).seed)
 
 
-def _batches(resolved: Resolved, batch: Batch, where: RankSettings) -> BatchOrder:
-    lanes, has_ends = batch.lanes or default_lanes(batch.size), batch.steps is None and _ends_with_lanes(resolved.node)
+def _batches(resolved: Resolved, batch: Batch, *, equal_parts: bool, has_ends: bool) -> BatchOrder:
+    """has_ends: whether epochs end where the rows of lane stages do."""
+    lanes = batch.lanes or default_lanes(batch.size)
     rows = Deal(resolved, lanes, batch.size, has_ends=has_ends).order
     steps = _steps_of_buckets(rows, batch) if isinstance(rows, Bucketed) else None
     if batch.steps is not None:
         rows = _in_steps(rows, batch.steps * batch.size)
     elif has_ends:
-        return NaturalBatches(rows=resolved.with_links(rows), last=_last(batch), equal_parts=where.equal_parts)
-    return BatchOrder(rows=resolved.with_links(rows), last=_last(batch), steps=steps, equal_parts=where.equal_parts)
-
-
-def _ends_with_lanes(root: Node) -> bool:
-    """Whether epochs end where the rows of lane stages do."""
-    batch = find(root, Batch)
-    return batch is not None and lane_stage(batch.input) is not None and ends_with_data(batch.input)
+        return NaturalBatches(rows=resolved.with_links(rows), last=_last(batch), equal_parts=equal_parts)
+    return BatchOrder(rows=resolved.with_links(rows), last=_last(batch), steps=steps, equal_parts=equal_parts)
 
 
 def _check_equal_parts(batch: Batch, shard: Shard | None) -> None:
@@ -121,7 +120,7 @@ def _check_equal_parts(batch: Batch, shard: Shard | None) -> None:
         )
 
 
-def _token_batches(resolved: Resolved, batch: Any, _: RankSettings) -> TokenBatches:
+def _token_batches(resolved: Resolved, batch: Any) -> TokenBatches:
     """The order of batches of a bounded number of tokens; PlanError where a row is longer than a lane's part."""
     budget = _budget(batch)
     tokens = Deal(resolved, budget.lanes, budget.lanes, budget=budget).order
@@ -192,6 +191,16 @@ def demand_order(root: Node, like: BatchOrder) -> DemandOrder:
     if rows.lane_rows().min() < LANE_ROWS:  # also a mix of so many rows, whatever is below it
         rows = _in_steps(rows, lanes * LANE_ROWS)
     return DemandOrder(rows=resolved.with_links(rows), steps=1, epochs=epochs)
+
+
+def steps_of(order: BatchOrder) -> int:
+    """Steps of an epoch of a plan from which bad rows are left out, and whose epochs cannot end where its data does then. PlanError where nothing else says how many."""
+    if has_natural_ends(order):
+        raise PlanError(
+            "on_error='skip': what may meet bad rows comes after mix, take or skip of rows that a lane stage gives, and where an epoch ends would follow from both; write it before these, or say how "
+            "many steps an epoch has, batch(…, steps=…)"
+        )
+    return order.steps_per_epoch
 
 
 def has_natural_ends(order: BatchOrder) -> bool:

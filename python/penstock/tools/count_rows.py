@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from penstock.order.steps.cursor import Position
 from penstock.plan.nodes import Batch, Node
 from penstock.plan.skipping import skipping
 from penstock.plan.tree import comes_once, find, leaves, rewrite
-from penstock.resolve.ordering import RankSettings, has_natural_ends, order_of
+from penstock.resolve.ordering import RankSettings, order_of, steps_of
 from penstock.runtime.free_memory import default_memory
 from penstock.stages.bad_rows import Tolerance
 from penstock.stages.lanes.all_feeds import EpochEnds, LaneFeeds
@@ -51,8 +52,8 @@ def count_rows(
         )
     where = RankSettings(cpus=usable_cpus())
     root = root if world_size is None else rewrite(root, [lambda node: _of_all(node, world_size)])
-    if on_error == "skip" and has_natural_ends(order_of(root, where).order):
-        root = skipping(root, None)
+    if on_error == "skip":
+        root = skipping(root, partial(steps_of, order_of(root, where).order))
     tolerance = (
         None if on_error == "raise" else Tolerance(note=_unsaid, count=_unsaid, substitutes=on_error == "substitute")
     )

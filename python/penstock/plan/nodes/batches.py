@@ -116,6 +116,11 @@ class Batch(OrderVerb):
             raise PlanError(f"batch: lanes={quoted(self.lanes)} does not divide size={self.size}")
         hold_as_int(self, "lanes")
 
+    @property
+    def keeps_ends(self) -> bool:
+        """Where nothing says how many steps an epoch has."""
+        return self.steps is None
+
     def check(self) -> None:
         """PlanError where rows are in batches already, or nothing says when an epoch ends."""
         staged = lane_stage(self.input)

@@ -27,7 +27,7 @@ import numpy as np
 from penstock.batch.merge import Allocate
 from penstock.core.cancel import StoppedError
 from penstock.core.columns.spec import Columns, Ids, Spec
-from penstock.core.errors import DataError, PlanError, ProcessError, StorageError
+from penstock.core.errors import DataError, PlanError, ProcessError, StateError, StorageError
 from penstock.order.rows.lane_rows import LaneRows
 from penstock.order.rows.rows_given import rows_given
 from penstock.order.steps.asked import AskedOfLanes
@@ -137,6 +137,12 @@ class LaneFeed:
         if self.order.has_ends:  # a lane that nobody had yet begins with its first row
             taken[[lane for lane in range(lanes) if lane not in places]] = 0
         known = self.order.epoch_rows if self.order.has_ends else None
+        if known is not None and (issued > known).any():
+            lane = int((issued - known).argmax())
+            raise StateError(
+                f"the state says that lane {lane} stands at row {issued[lane]:,}, and an epoch has {known[lane]:,}: it was changed, or saved by a Penstock whose epochs went on in one another with "
+                f"on_error='skip'; begin the epoch anew, set_epoch({epoch})"
+            )
         self._ends = LaneEnds(
             self._stage.name, epoch, np.zeros(lanes, dtype=bool) if known is None else issued >= known, ends
         )
