@@ -1,8 +1,7 @@
 //! Text: what becomes of columns of texts, whole columns at a time. A column is `texts::Texts`, its bytes and where each row ends.
 //!
-//! `tokenize` makes ids of columns with an `engine`, the one file that knows the library behind it; `tiktoken` and `sentencepiece` make engines of those models. `masking` takes out what is to be guessed.
+//! `tokenize` makes ids of columns with an `engine`, the one file that knows the library behind it; `tiktoken` and `sentencepiece` read those models. `masking` takes out what is to be guessed.
 //! `quality` judges texts by their `words`, `minhash` and `clusters` find those that are alike; `normalise`, `redact` and `language` are an op each, run `by_rows`.
-//! `tokenize` makes ids of columns with an `engine`, the one file that knows the library behind it; `tiktoken` and `sentencepiece` read those models.
 
 pub mod by_rows;
 pub mod characters;
@@ -16,9 +15,8 @@ pub mod normalise;
 mod protobuf;
 pub mod quality;
 pub mod redact;
-pub mod sentencepiece;
-pub mod simplify;
 mod sentencepiece;
+pub mod simplify;
 mod slow_splits;
 pub mod texts;
 pub mod tiktoken;
