@@ -24,6 +24,8 @@ type Flags<'py> = PyReadonlyArray1<'py, bool>;
 /// Edges, bytes, and which rows have no text.
 type Column<'py> = (Ids<'py>, Bytes<'py>, Option<Flags<'py>>);
 type Longs<'py> = PyReadonlyArray1<'py, u64>;
+/// How many words each row has, and where each begins and ends.
+type Places<'py> = (Vec<usize>, Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>);
 /// Edges and bytes of a column that was made.
 type Written<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
 
@@ -158,10 +160,7 @@ fn c4_of(given: &Bound<'_, PyDict>) -> PyResult<C4> {
 
 /// The English words of each row: how many, and where each begins and ends in its row, in bytes.
 #[pyfunction]
-fn text_words<'py>(
-    py: Python<'py>,
-    column: Column<'py>,
-) -> PyResult<(Vec<usize>, Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>)> {
+fn text_words<'py>(py: Python<'py>, column: Column<'py>) -> PyResult<Places<'py>> {
     let rows = work(py, &column, 1, |texts, pool| {
         each(texts, pool, Splitter::default, |splitter, text| {
             let mut words = Vec::new();

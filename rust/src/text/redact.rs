@@ -131,7 +131,7 @@ fn is_card(found: &str) -> bool {
     let doubled = |one: u32| if one > 4 { 2 * one - 9 } else { 2 * one };
     let sum: u32 =
         digits.iter().rev().enumerate().map(|(place, &one)| if place % 2 == 1 { doubled(one) } else { one }).sum();
-    lengths.contains(&digits.len()) && sum % 10 == 0
+    lengths.contains(&digits.len()) && sum.is_multiple_of(10)
 }
 
 fn is_ipv6(found: &str) -> bool {

@@ -45,7 +45,7 @@ impl Seen {
     }
 
     /// Whether texts came before: how many did, and their characters.
-    pub fn repeated<'a>(&mut self, texts: &[&'a str]) -> (usize, usize) {
+    pub fn repeated(&mut self, texts: &[&str]) -> (usize, usize) {
         self.begin(texts.len());
         let (mut count, mut characters) = (0, 0);
         for (number, &text) in (0..).zip(texts) {
