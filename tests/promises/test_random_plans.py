@@ -23,11 +23,12 @@ from support.promises import assert_same, join, keep
 from support.random_plans import Draw, Plan, changes, check_epoch, plans, worlds_of
 from support.tries import TRIES, tries
 
-STEPS = 12
+#: Steps of a run: in `make test` fewer, for more cases.
+STEPS = 12 if TRIES >= 1_000 else 7
 #: Tests that share the cases, each with a time limit.
 PARTS = 40 if TRIES >= 1_000 else 8
-#: 30 cases in `make test`, 10,000 at full size.
-CASES = tries(10_000) if TRIES >= 1_000 else tries(1_200)
+#: 200 cases in `make test`, 10,000 at full size, few in `make quick`.
+CASES = tries(10_000) if TRIES >= 1_000 else tries(8_000) if TRIES > 10 else tries(1_200)
 
 Batches = list[dict[str, Any]]
 

@@ -391,10 +391,11 @@ def _filter_packed(draw: Draw, plan: Plan) -> Plan:
 
 
 def _take_made(draw: Draw, plan: Plan) -> Plan:
-    """The first rows of epochs that end with their data, now and then."""
+    """The first rows of epochs that end with their data, or all but these, now and then."""
     if plan.staged and not draw(st.integers(0, 3)):
+        verb = draw(st.sampled_from([f"take({draw(st.integers(1, 90))})", f"skip({draw(st.integers(0, 20))})"]))
         with contextlib.suppress(ps.PlanError):
-            return plan.then(f"take({draw(st.integers(1, 90))})")
+            return plan.then(verb)
     return plan
 
 
