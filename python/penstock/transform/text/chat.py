@@ -96,7 +96,8 @@ class ChatTemplate(TextOp):
                 f"ChatTemplate: variables={quoted(given)} is no plain JSON ({error}); keep numbers, text and lists"
             ) from None
         self._check_words(template)
-        model = Tokenize(chat.tokenizer, add_special_tokens=False, special_in_text="as_token").tokenizer
+        spans = None if self.mask is None else "offsets"
+        model = Tokenize(chat.tokenizer, add_special_tokens=False, special_in_text="as_token", offsets=spans).tokenizer
         for name, value in (("tokenizer", model), ("template", Template(template)), ("variables", variables)):
             object.__setattr__(self, name, value)
         self._renderer()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.columns.spec import Ids
-from penstock.core.errors import PlanError, RowError
+from penstock.core.errors import RowError
 from penstock.transform.text.chat_jinja import Span
 from penstock.transform.text.models import Model
 from penstock.transform.text.native_texts import native_texts
@@ -20,20 +19,10 @@ _ALL = 1 << 62
 
 
 class ChatTokens:
-    """Texts as tokens. spans: whether to tell which are learnt.
-
-    The native tokenizer tells where tokens lie of byte-level BPE; for others that have a tokenizer.json, `tokenizers` does. specials: the tokens that no message may hold.
-    """
+    """Texts as tokens. spans: whether to tell which are learnt. specials: the tokens that no message may hold."""
 
     def __init__(self, model: Model, *, spans: bool) -> None:
-        self._native: Any = None
-        self._python: Any = None
-        try:
-            self._native = model.native(spans=spans)
-        except PlanError:
-            if not spans or model.kind != "json":
-                raise
-            self._python = _of_tokenizers(model)
+        self._native = model.native(spans=spans)
         self._spans = spans
         self.specials = _specials(model)
 
@@ -41,24 +30,15 @@ class ChatTokens:
         self, texts: Sequence[str], spans: Sequence[Sequence[Span]], most: int | None, threads: int
     ) -> tuple[npt.NDArray[np.int32], Ids, npt.NDArray[np.uint8] | None]:
         """Tokens, where each row's begin and end, and their mask. spans: of each row, in characters. most: tokens of a row."""
-        if self._native is not None:
-            column = pa.array(texts, pa.large_string())
-            given = native_texts(column)
-            ids, edges, _, places, bad = self._native.run(
-                given, None, add_special=False, special="as_token", most=_ALL if most is None else most, keeps_last=False,
-                begin=None, end=None, spans=self._spans, types=False, threads=threads,
-            )  # fmt: skip
-            if bad:
-                raise RowError(*bad[0])
-            bases, spans = given[0][:-1], [_in_bytes(text, one) for text, one in zip(texts, spans, strict=True)]
-            places = places.reshape(-1, 2).astype(np.int64)
-        else:
-            made = self._python.encode_batch(list(texts), add_special_tokens=False)
-            lengths = [len(one.ids[:most]) for one in made]
-            ids = np.array([token for one in made for token in one.ids[:most]], np.int32)
-            edges = np.cumsum([0, *lengths], dtype=np.int64)
-            places = np.array([place for one in made for place in one.offsets[:most]], np.int64).reshape(-1, 2)
-            bases = np.cumsum([0, *map(len, texts[:-1])], dtype=np.int64)
+        given = native_texts(pa.array(texts, pa.large_string()))
+        ids, edges, _, places, bad = self._native.run(
+            given, None, add_special=False, special="as_token", most=_ALL if most is None else most, keeps_last=False,
+            begin=None, end=None, spans=self._spans, types=False, threads=threads,
+        )  # fmt: skip
+        if bad:
+            raise RowError(*bad[0])
+        bases, spans = given[0][:-1], [_in_bytes(text, one) for text, one in zip(texts, spans, strict=True)]
+        places = places.reshape(-1, 2).astype(np.int64)
         if not self._spans:
             return ids, edges, None
         return ids, edges, _mask(places + np.repeat(bases, np.diff(edges))[:, None], spans, bases)
@@ -85,19 +65,6 @@ def _in_bytes(text: str, spans: Sequence[Span]) -> Sequence[Span]:
     if text.isascii():
         return spans
     return [(len(text[:begin].encode()), len(text[:end].encode())) for begin, end in spans]
-
-
-def _of_tokenizers(model: Model) -> Any:
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise PlanError(
-            "ChatTemplate: masks of a tokenizer that is no byte-level BPE need the package tokenizers; pip install 'penstock[text]', or say mask=None"
-        ) from None
-    made = Tokenizer.from_str(model.data.decode())
-    made.no_truncation()
-    made.no_padding()
-    return made
 
 
 def _specials(model: Model) -> tuple[str, ...]:

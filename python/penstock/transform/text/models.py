@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.core import kernels
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
+
+if TYPE_CHECKING:
+    from penstock.transform.text.library_tokenizer import LibraryTokenizer
 
 #: Native tokenizers that a process keeps: each takes some ten megabytes.
 _KEPT = 8
@@ -49,12 +52,13 @@ class Tiktoken:
 
 @dataclass(frozen=True, repr=False)
 class Model:
-    """A tokenizer. kind: "json", "tiktoken" or "sentencepiece". data: the bytes of its file. More is known of an encoding of tiktoken."""
+    """A tokenizer. kind: "json", "tiktoken" or "sentencepiece". data: the bytes of its file. More is known of an encoding of tiktoken. by_library: whether a tokenizer.json is run by the package `tokenizers`, as the native one does not do it exactly."""
 
     kind: str
     data: bytes
     pattern: str = ""
     special_tokens: tuple[tuple[str, int], ...] = ()
+    by_library: bool = False
 
     @cached_property
     def digest(self) -> str:
@@ -63,12 +67,36 @@ class Model:
         state.update(json.dumps([self.kind, self.pattern, self.special_tokens]).encode("utf-8", "surrogatepass"))
         return state.hexdigest()
 
-    def __repr__(self) -> str:
-        return f"{self.kind}:{self.digest[:16]}"
+    @property
+    def is_unigram(self) -> bool:
+        """Whether it is a tokenizer.json of a Unigram model."""
+        try:
+            said = json.loads(self.data) if self.kind == "json" else {}
+        except ValueError:
+            return False  # whoever reads it says what is wrong
+        model = said.get("model") if isinstance(said, dict) else None
+        return isinstance(model, dict) and (model.get("type") == "Unigram" or "unk_id" in model)
 
-    def native(self, *, spans: bool = False) -> kernels.TextTokenizer:
-        """The native tokenizer, made once in a process; PlanError for what is none."""
-        return _native(self, spans)
+    def __repr__(self) -> str:
+        return f"{self.kind}:{self.digest[:16]}{' by the package tokenizers' if self.by_library else ''}"
+
+    def native(self, *, spans: bool = False) -> kernels.TextTokenizer | LibraryTokenizer:
+        """The tokenizer, made once in a process; PlanError for what is none. spans: whether to know which bytes tokens are."""
+        return _by_library(self) if self.by_library else _native(self, spans)
+
+
+@lru_cache(maxsize=_KEPT)
+def _by_library(model: Model) -> LibraryTokenizer:  # a key
+    try:
+        from penstock.transform.text.library_tokenizer import LibraryTokenizer
+    except ImportError:
+        raise PlanError(
+            "Tokenize: this tokenizer.json needs the package tokenizers; pip install 'penstock[text]'"
+        ) from None
+    try:
+        return LibraryTokenizer(model.data.decode())
+    except (ValueError, UnicodeDecodeError) as error:
+        raise PlanError(f"Tokenize: a tokenizer of {len(model.data):,} bytes (json): {error}; save it anew") from None
 
 
 @lru_cache(maxsize=_KEPT)

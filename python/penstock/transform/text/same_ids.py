@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
@@ -48,8 +49,22 @@ _LOST_BYTE = "has no token for"
 TEXTS = (*_WORDS, *_ODD, " ".join(_WORDS), "\n".join(_WORDS))
 
 
-def check_ids(model: Model, given: Any) -> None:
-    """PlanError for a tokenizer whose native ids differ from its library's. given: what the user gave."""
+def exact(model: Model, given: Any, *, spans: bool) -> Model:
+    """The model, run by its own library if the native tokenizer does not give its ids, or its spans. given: what the user gave. PlanError where neither does."""
+    try:
+        _check(model, given)
+        model.native(spans=spans)
+    except PlanError:
+        other = replace(model, by_library=True)
+        if model.kind != "json" or find_spec("tokenizers") is None:
+            raise
+        other.native(spans=spans)
+        return other
+    return model
+
+
+def _check(model: Model, given: Any) -> None:
+    """PlanError for a tokenizer whose native ids differ from its library's."""
     if model.kind == "tiktoken" and hasattr(given, "encode_ordinary"):
         _compare(model, given.encode_ordinary)
     else:
@@ -59,6 +74,10 @@ def check_ids(model: Model, given: Any) -> None:
 @lru_cache(maxsize=64)
 def _check_once(model: Model) -> None:
     library, own = _OWN[model.kind]
+    if model.is_unigram:  # sums that differ by a rounding decide between ways that are equally good
+        raise PlanError(
+            "Tokenize: a tokenizer.json of a Unigram model needs the package tokenizers; pip install 'penstock[text]'"
+        )
     if find_spec(library) is not None:
         _compare(model, own(model))
 

@@ -14,7 +14,7 @@ from penstock.transform.family import Workspace
 from penstock.transform.text.models import Model, model_of
 from penstock.transform.text.native_texts import arrow_texts, native_texts, ragged
 from penstock.transform.text.op import Step, TextOp
-from penstock.transform.text.same_ids import check_ids
+from penstock.transform.text.same_ids import exact
 
 _SPECIAL = ("error", "as_text", "as_token")
 _KEEP = ("first", "last")
@@ -27,7 +27,7 @@ class Tokenize(TextOp):
 
     They go into a column of their own, which is ragged, so that `pack`, `batch_tokens`, `batch_bucketed` and `batch_padded` take it. Whole columns are tokenized natively, on all threads of the loader. A null stays a null.
 
-    The plan and its states know a tokenizer by the digest of its bytes. Where the library that it comes from is installed, its ids are compared once, on texts of many scripts: a difference is an error.
+    The plan and its states know a tokenizer by the digest of its bytes. Where the library that it comes from is installed, its ids are compared once, on texts of many scripts. A `tokenizer.json` whose ids the native tokenizer does not give exactly (Unigram models, `add_prefix_space`) is run by the package `tokenizers`, which `explain()` says; of others, a difference is an error.
 
     Args:
         tokenizer: the path of a Hugging Face `tokenizer.json` or of a model of SentencePiece; `Tiktoken(…)`; a `tokenizers.Tokenizer`, a fast tokenizer of transformers, a `tiktoken.Encoding` or a `sentencepiece.SentencePieceProcessor`.
@@ -38,7 +38,7 @@ class Tokenize(TextOp):
         keep: which of them stay, "first" or "last". Default: "first".
         begin: a token before each row, by its name, "<s>" for example. Default: None.
         end: a token behind each row, "<|endoftext|>" for example: what stands between documents in `pack`. Default: None.
-        offsets: a column for the bytes of the text that each token is: int32, (first, behind the last); (0, 0) for what was added. Of byte-level BPE (GPT, Llama 3, tiktoken) only. Default: None.
+        offsets: a column for the bytes of the text that each token is: int32, (first, behind the last); (0, 0) for what was added. Natively of byte-level BPE (GPT, Llama 3, tiktoken), by the package `tokenizers` of others that have a `tokenizer.json`. Default: None.
         pair: the column of second texts, for tokenizers that take two. Default: None.
         type_ids: a column for which text of a pair each token is of: uint8. Default: None.
 
@@ -81,7 +81,7 @@ class Tokenize(TextOp):
         """Makes a model of the tokenizer, and checks what was said; PlanError."""
         model = model_of(self.tokenizer)
         if model is not self.tokenizer:
-            check_ids(model, self.tokenizer)
+            model = exact(model, self.tokenizer, spans=self.offsets is not None)
         object.__setattr__(self, "tokenizer", model)
         self._check_words()
         native = model.native(spans=self.offsets is not None)
