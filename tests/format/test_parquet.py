@@ -191,10 +191,7 @@ def test_decoded_groups_are_kept_and_used_again(large: Path) -> None:
     assert once() == first
     cache = large.parent / "cache" / "penstock" / "decoded"
     assert {path.stat().st_mode & 0o777 for path in cache.glob("*.rows")} == {0o600}
-    some = ps.read(large, columns=["id", "pair", "third"])
-    ps.Loader(some.batch(60)).batch_at(0, 0)
-    assert kept(large) == first, "rows in their order are decoded once an epoch anyway"
-    ps.Loader(some.shuffle(seed=1, block_rows=4).batch(60)).batch_at(0, 0)
+    ps.Loader(ps.read(large, columns=["id", "pair", "third"]).batch(60)).batch_at(0, 0)
     assert len(kept(large)) == 14, "another choice of columns is kept apart"
 
 
@@ -207,8 +204,7 @@ def test_a_damaged_cache_is_as_good_as_none(large: Path) -> None:
 
 
 def test_the_cache_has_bounds(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for batch in ps.Loader(ps.read(large).shuffle(seed=1).batch(16)):
-        tables.check(batch)
+    tables.check(tables.rows_of(ps.read(large)))
     sizes = [path.stat().st_size for path in (large.parent / "cache" / "penstock" / "decoded").glob("*.rows")]
     monkeypatch.setenv("PENSTOCK_CACHE_BYTES", f"{sum(sizes)}")
     gc.collect()  # a dataset may be part of a circle, and holds its parts as long
@@ -229,22 +225,6 @@ def test_more_than_the_cache_may_hold_is_decoded_again(large: Path, monkeypatch:
         assert sorted(number for batch in batches for number in batch["id"]) == list(range(60))
         for batch in batches:
             tables.check(batch)
-
-
-def test_rows_in_their_order_are_slices_of_parts(large: Path) -> None:
-    data = ps.read(large)
-    for plan, ids in ((data, range(60)), (data.take(33), range(33))):
-        loader = ps.Loader(plan.batch(7))
-        for _ in range(2):
-            batches = list(loader)
-            assert [number for batch in batches for number in batch["id"].tolist()] == [*ids]
-        for batch in batches:
-            tables.check(batch)
-        assert loader.batch_at(0, 3)["id"].tolist() == batches[3]["id"].tolist()
-    halves = [list(ps.Loader(data.batch(10), rank=rank, world_size=2)) for rank in range(2)]
-    whole = list(ps.Loader(data.batch(10)))
-    for step, batch in enumerate(whole):
-        assert batch["id"].tolist() == [*halves[0][step]["id"].tolist(), *halves[1][step]["id"].tolist()]
 
 
 def test_single_rows_come_out_of_what_is_kept(large: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.core.columns.ragged import is_numbers, offsets_of, pick_numbers
 from penstock.core.columns.repeated_values import rows_of
 from penstock.core.columns.rows import Rows, spans_to_arrow, unpack_rows
-from penstock.core.columns.spec import Column, Columns, Field, Ids, Spans, Spec
+from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
 Allocate = Callable[[str, Field, int], Any]
@@ -30,16 +30,13 @@ def pick(pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, allocate: All
         if field.is_fixed:
             picked[name] = fixed[name]
             continue
-        picked[name] = pick_others(field, [piece.others[name] for piece in pieces], which, row)
+        parts = [piece.others[name] for piece in pieces]
+        if field.shape == () and not field.nullable:
+            spans = _spans(parts, which, row)
+            picked[name] = spans if field.dtype == "bytes" else _text(spans)
+        else:
+            picked[name] = pick_lists(parts, which, row)
     return picked
-
-
-def pick_others(field: Field, parts: Sequence[pa.Array], which: Ids, row: Ids) -> Column:
-    """A column of no fixed shape, whose row i is row `row[i]` of `parts[which[i]]`."""
-    if field.shape == () and not field.nullable:
-        spans = _spans(parts, which, row)
-        return spans if field.dtype == "bytes" else _text(spans)
-    return pick_lists(parts, which, row)
 
 
 def _spans(parts: Sequence[pa.Array], which: Ids, row: Ids) -> Spans:

@@ -322,18 +322,13 @@ class _Looking:
             if high - low < end - first:
                 wanted = written(samples[low:high]) - first
                 columns = {name: taken(column, wanted) for name, column in columns.items()}
-            for begin in range(0, high - low, self.rows):
-                some = slice(begin, min(begin + self.rows, high - low))
-                waiting.append({name: self._written_out(column[some]) for name, column in columns.items()})
-                rows += some.stop - begin
-                if rows >= together:
-                    yield self._together(waiting, rows)
-                    waiting, rows = [], 0
+            waiting.append(columns)
+            rows += high - low
+            if rows >= together:
+                yield self._together(waiting, rows)
+                waiting, rows = [], 0
         if waiting:
             yield self._together(waiting, rows)
-
-    def _written_out(self, column: Any) -> Any:
-        return column.dictionary_decode() if is_repeated(column) and not self._keeps_repeated else column
 
     def _together(self, parts: Sequence[Mapping[str, Any]], rows: int) -> _RowPart:
         return _RowPart(rows, {name: _joined([part[name] for part in parts]) for name in self._names})

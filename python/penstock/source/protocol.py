@@ -225,15 +225,8 @@ class ScannedSource(Protocol):
 
     first_row: Ids
 
-    @property
-    def keeps_all(self) -> bool:
-        """Whether all rows are kept in memory once they were loaded, so that nothing is won by not keeping them."""
-
     def part_columns(self, number: int, *, keeps_repeated: bool = False) -> Columns:
-        """The columns of a part, as `BlockSource.load` gives them. Text that repeats may be an Arrow dictionary, with nulls where it has some.
-
-        keeps_repeated: also where it is small written out.
-        """
+        """The columns of a part, as `BlockSource.load` gives them. keeps_repeated: text that repeats may be an Arrow dictionary, with nulls where it has some."""
 
 
 @runtime_checkable

@@ -137,15 +137,9 @@ def repeating(metadata: pq.FileMetaData, group: int, paths: Sequence[Path], plai
         if column.path_in_schema.partition(".")[0] not in wanted or column.physical_type != "BYTE_ARRAY":
             continue
         values, size = column.num_values, column.total_uncompressed_size
-        if size < 4 * values and values * size > plain_bytes and (plain_bytes or _is_dictionary(column)):
+        if size < 4 * values and values * size > plain_bytes:
             found.append(column.path_in_schema)
     return found
-
-
-def _is_dictionary(column: pq.ColumnChunkMetaData) -> bool:
-    """Whether the file has a dictionary of a column, and nothing beside it that Arrow makes no dictionary of."""
-    encodings = {*column.encodings}
-    return bool(encodings & {"RLE_DICTIONARY", "PLAIN_DICTIONARY"}) and not any("DELTA" in one for one in encodings)
 
 
 def written_inside(array: pa.Array) -> int:

@@ -87,10 +87,11 @@ class Stored:
             return pack_rows(columns, self.spec, table.num_rows, threads=TOGETHER)
 
     def part_columns(self, part: int, *, keeps_repeated: bool) -> Columns:
-        """The same as columns; see `source.protocol.ScannedSource`."""
+        """The same as columns. keeps_repeated: text that lies there as a dictionary stays one."""
         with self._named(part):
-            plain_bytes = 0 if keeps_repeated else self.files.plain_bytes
-            table = replace(self, files=replace(self.files, plain_bytes=plain_bytes)).samples(part)
+            if not keeps_repeated:
+                return columns_of(self.samples(part), self.columns)
+            table = replace(self, files=replace(self.files, plain_bytes=0)).samples(part)
             kept = {column.name: dictionary_of(table, column) for column in self.columns}
             others = tuple(column for column in self.columns if kept[column.name] is None)
             return {**kept, **columns_of(table, others)}
@@ -176,11 +177,6 @@ class Parquet:
     def stays_in_memory(self) -> bool:
         """Whether all parts stay in memory; how large they are is known beforehand where all columns are of fixed shape."""
         return self.decoded.stays_in_memory and all(field.required.is_fixed for field in self.spec.values())
-
-    @property
-    def keeps_all(self) -> bool:
-        """See `source.protocol.ScannedSource`."""
-        return self.decoded.stays_in_memory
 
     def has_part(self, number: int) -> bool:
         """Whether a part was decoded before."""

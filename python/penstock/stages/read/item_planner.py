@@ -13,7 +13,7 @@ from penstock.core.columns.spec import Ids
 from penstock.order.steps.cursor import Cursor, Work
 from penstock.runtime.budget import Budget, BudgetShare, ItemBytes
 from penstock.runtime.stage import Columned, Item, ItemPart, Loaded, Planned, SourceRows
-from penstock.stages.read.reader import AnyReader, Repeating
+from penstock.stages.read.reader import AnyReader, Picks
 
 
 class ItemPlanner:
@@ -47,7 +47,7 @@ class ItemPlanner:
 
     def _grow(self, work: Work, item: Planned) -> None:
         """Waits for room where values that stand once for many rows are longer than those before them."""
-        repeated_bytes = sum(rows.held.repeated_bytes for rows in item.parts if isinstance(rows.held, Repeating))
+        repeated_bytes = sum(rows.held.repeated_bytes for rows in item.parts if isinstance(rows.held, Picks))
         if repeated_bytes and item.share is not None:
             self._budget.grow(item.share, repeated_bytes, may_fail=work.steps > 1 and work.asked is None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from penstock.core.columns.repeated_values import is_repeated, picked_bytes
 from penstock.core.columns.rows import Rows
@@ -23,17 +23,8 @@ class Needs(NamedTuple):
     record_bytes: int | None = None
 
 
-@runtime_checkable
-class Repeating(Protocol):
-    """Rows that were found, some of whose values stand once for many of them."""
-
-    @property
-    def repeated_bytes(self) -> int:
-        """What these take, each written out."""
-
-
 @dataclass(frozen=True, eq=False)
-class Picks(Repeating):
+class Picks:
     """Where rows lie in tables: row i is row `row[i]` of `pieces[which[i]]`."""
 
     pieces: tuple[Rows, ...]

@@ -14,7 +14,6 @@ from penstock.stages.read.null_rows import NullRows
 from penstock.stages.read.parts import PartReader
 from penstock.stages.read.reader import AnyReader, Reading
 from penstock.stages.read.records import SingleRecords, WindowedRecords
-from penstock.stages.read.scanned import ScanReader, is_scanned
 from penstock.stages.read.single_rows import SingleRows
 
 
@@ -24,11 +23,11 @@ def _records(reading: Reading, source: Any) -> AnyReader:
 
 
 def _parts(reading: Reading, source: Any) -> AnyReader:
-    if source.stays_in_memory:
-        return PartReader(reading, source)
-    if is_scanned(reading, source):
-        return ScanReader(reading, source)
-    return (PartReader if reading.block_rows == 1 else BlockReader)(reading, source)
+    return (
+        PartReader(reading, source)
+        if reading.block_rows == 1 or source.stays_in_memory
+        else BlockReader(reading, source)
+    )
 
 
 def _blocks(reading: Reading, source: Any) -> AnyReader:
