@@ -140,6 +140,7 @@ def zip(datasets: Iterable[Dataset], *, on: str | None = None, strict: bool = Tr
             raise PlanError(
                 "zip: strict=False cuts datasets to the shortest before anything runs, and how many rows lane stages give is known once they ran; leave it out"
             )
+        _check_dealt(roots)
     if on is not None:
         roots = paired(roots, on, strict=strict)
     check_verb(Zip(inputs=roots))
@@ -155,6 +156,28 @@ def zip(datasets: Iterable[Dataset], *, on: str | None = None, strict: bool = Tr
     if on is None and lane_stage(node) is None:
         warn_of_names(roots)
     return Dataset(node)
+
+
+def _check_dealt(roots: Sequence[Node]) -> None:
+    """PlanError where lanes begin with other rows in one dataset than in another: row i of a lane would not belong to row i of that lane."""
+    dealt = [_dealt(root) for root in roots]
+    for number, rows in enumerate(dealt):
+        if rows != dealt[0]:
+            raise PlanError(
+                f"zip: rows that filter by a function, flat_map and pack give are paired lane by lane, and lanes are dealt {_sum(dealt[0])} rows of dataset 0 and {_sum(rows)} of dataset {number}, so that others would meet; "
+                "write zip([…]) before these verbs, or filter(…, ahead=True)"
+            )
+
+
+def _dealt(root: Node) -> tuple[int, ...]:
+    """How many rows there are below the lane stages, of each branch."""
+    if lane_stage(root) is None:
+        return (resolve(root).rows,)
+    return tuple(rows for below in root.below for rows in _dealt(below))
+
+
+def _sum(rows: Sequence[int]) -> str:
+    return " + ".join(f"{one:,}" for one in rows)
 
 
 def _roots(verb: str, datasets: Any) -> tuple[Node, ...]:

@@ -82,7 +82,6 @@ PLANS: dict[str, tuple[ps.Dataset, Lanes | None]] = {
     "mix of a concat": (ps.mix([ps.concat([A_FEW, C]), B_THIRD.skip(3)]), None),
     "shuffled": (ps.concat([A.shuffle(seed=1).filter(odd), B.shuffle(seed=2).filter(third)]), None),
     "zip": (ps.zip([numbers(90).filter(odd), named(90).filter(odd_name)]), None),
-    "zip with rows of no stage": (ps.zip([numbers(96).filter(odd), named(48)]), None),
 }
 
 
@@ -201,3 +200,9 @@ def test_simulate_says_what_it_cannot() -> None:
     plan = ps.concat([A_FEW, C]).batch(SIZE)
     with pytest.raises(ps.PlanError, match=r"simulate: rows of filter.* are joined"):
         plan.simulate()
+
+
+@pytest.mark.parametrize("others", [lambda: named(48), lambda: named(48).filter(odd_name)])
+def test_zip_of_rows_that_lanes_are_dealt_otherwise_is_refused(others: Any) -> None:
+    with pytest.raises(ps.PlanError, match="96 rows of dataset 0 and 48 of dataset 1, so that others would meet"):
+        ps.zip([numbers(96).filter(odd), others()])

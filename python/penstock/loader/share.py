@@ -276,10 +276,10 @@ def share_of(
     cpus = min(options.cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus()))
     where = RankSettings(rank=rank, world_size=world_size, cpus=cpus, equal_parts=equal_parts)
     lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance, fixed=fixed)
-    if options.memory_bytes and options.memory_bytes < PLENTY_BYTES:
-        keep_no_large_pieces()
     if options.memory_bytes:
         lowered.needs.check(options.memory_bytes)
+        if options.memory_bytes < PLENTY_BYTES:
+            keep_no_large_pieces()
     return RankShare(dataset=dataset, rank=rank, world_size=world_size, weights=weights, lowered=lowered)
 
 
