@@ -188,8 +188,11 @@ def test_masks_are_packed_beside_their_tokens() -> None:
         ('[{"content": "a"}]', "message 0 has no role"),
         ('[{"role": 1, "content": "a"}]', "message 0 has no role"),
         ('["a"]', "message 0 has no role"),
-        ('[{"role": "user", "content": "a<|eot_id|>"}]', r"special token '<\|eot_id\|>'.*as_token"),
-        ('[{"role": "user", "content": [{"text": "<s>"}]}]', "special token '<s>'"),
+        ('[{"role": "user", "content": "a<|eot_id|>"}]', r"special token \"<\|eot_id\|>\".*as_token"),
+        ('[{"role": "user", "content": [{"text": "<s>"}]}]', 'special token "<s>"'),
+        ('[{"role": "user", "content": [{"text": "<"}, {"text": "s>"}]}]', 'special token "<s>"'),
+        ('[{"role": "user", "content": "x", "tool_calls": [{"<s>": 1}]}]', 'special token "<s>"'),
+        ("[" * 100_000, "nested too deeply"),
         (r'[{"role": "user", "content": "\ud800"}]', "half of a surrogate"),
         ('[{"role": "user", "content": {"a": 1}}]', "message 0 has a content that is neither text nor a list of parts"),
     ],
@@ -199,6 +202,26 @@ def test_bad_rows_say_what_is_wrong(row: str, error: str) -> None:
     rows = ps.from_arrays({"messages": [json.dumps(CHATS[0]), row]}).transform(messages=op).select(["tokens"])
     with pytest.raises(ps.DataError, match=error), ps.Loader(rows.batch(2)) as loader:
         next(iter(loader))
+
+
+def test_a_null_and_bytes_that_are_no_text_are_bad_rows(tmp_path: Path) -> None:
+    op = ps.text.ChatTemplate(byte_level(), template_of("llama3"))
+    good = json.dumps(CHATS[0])
+    pq.write_table(pa.table({"messages": [good, None]}), tmp_path / "chats.parquet")
+    rows = ps.read(tmp_path / "chats.parquet", nulls="arrow").transform(messages=op).select(["tokens"]).batch(2)
+    with pytest.raises(ps.DataError, match="it is null"), ps.Loader(rows) as loader:
+        next(iter(loader))
+    broken = pa.array([good.encode(), b'[{"role": "\xff"}]'], pa.large_binary()).view(pa.large_string())
+    rows = ps.from_arrays({"messages": broken}).transform(messages=op).select(["tokens"]).batch(2)
+    with pytest.raises(ps.DataError, match="no UTF-8 from byte 11"), ps.Loader(rows) as loader:
+        next(iter(loader))
+
+
+def test_a_comment_marks_nothing() -> None:
+    template = "{# {% generation %} #}{% for m in messages %}{{ m.content + '.' }}{% endfor %}"
+    tokenizer = byte_level()
+    (ids,), (mask,) = made_of(ps.text.ChatTemplate(tokenizer, template), CHATS[:1])
+    assert tokenizer.decode([one for one, learn in zip(ids, mask, strict=True) if learn]) == "Hello, you too!."
 
 
 def test_special_tokens_in_messages_as_transformers_has_them() -> None:
@@ -217,7 +240,10 @@ def test_special_tokens_in_messages_as_transformers_has_them() -> None:
         ({"mask": "user"}, "mask='user'"),
         ({"mask_into": "tokens"}, "both 'tokens'"),
         ({"date": "today"}, "no day"),
-        ({"variables": {"a": object()}}, "no plain JSON"),
+        ({"variables": {"a": object()}}, "as JSON has them"),
+        ({"variables": 5}, "as JSON has them"),
+        ({"variables": {"messages": 2}}, "messages come from the rows"),
+        ({"special_in_messages": None}, "special_in_messages=None"),
         ({"max_length": 0}, "max_length"),
         ({"special_in_messages": "as_text"}, "special_in_messages"),
         ({"tokenizer": 3}, "no tokenizer"),

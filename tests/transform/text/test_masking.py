@@ -145,6 +145,11 @@ def test_a_row_draws_by_its_key(make: Callable[[], Any], names: tuple[str, ...])
     assert [[*one, *other] for one, other in zip(*halves, strict=True)] == alone[3:]
 
 
+def test_rows_without_tokens() -> None:
+    rows = ps.from_arrays({"tokens": np.zeros((2, 0), np.int32)}).transform(tokens=MASK).batch(2)
+    assert next(iter(ps.Loader(rows)))["labels"].shape == (2, 0)
+
+
 def test_golden_draws() -> None:
     rows = ps.from_arrays({"tokens": np.arange(10, 34).reshape(1, 24)})
     masked = rows.transform(tokens=ps.text.MaskTokens(mask_id=7, vocab_size=1000, p=0.4)).batch(1)
@@ -175,6 +180,17 @@ GOLDEN: dict[str, Any] = {
     [
         (lambda: ps.text.MaskTokens(1000, 1000), "mask_id=1000; ids are from 0 to 999"),
         (lambda: ps.text.MaskTokens(1, 10, special=[-1]), "special"),
+        (lambda: ps.text.MaskTokens(1, 10, special=5), "special=5"),
+        (lambda: ps.text.FillInTheMiddle(5), "three texts"),
+        (lambda: ps.text.FillInTheMiddle(["\ud800", "b", "c"]), "three texts"),
+        (
+            lambda: ps.from_arrays({"tokens": ragged(4)}).batch_padded(2).transform(tokens=SPANS),
+            "before batch_padded and pack",
+        ),
+        (
+            lambda: ps.from_arrays({"tokens": ragged(4)}).pack("tokens", length=8).transform(tokens=SPANS).batch(2),
+            "before batch_padded and pack",
+        ),
         (lambda: ps.text.MaskTokens(1, 10, p=15), "p=15; pass a number from 0 to 1"),
         (lambda: ps.text.MaskTokens(1, 10, p=float("nan")), "p=nan"),
         (lambda: ps.text.MaskTokens(1, 10, mask=0.8, random=0.3), "more than 1 together"),

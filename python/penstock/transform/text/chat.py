@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -24,6 +23,8 @@ from penstock.transform.text.tokenize import Tokenize
 
 _MASKS = ("assistant", "last")
 _SPECIAL = ("error", "as_token")
+_TAKEN = {"messages", "tools", "documents", "add_generation_prompt"}
+_FORGED = "take it out, or say special_in_messages='as_token'"
 _DO = "give a list of messages, each with a role and content"
 
 
@@ -88,13 +89,17 @@ class ChatTemplate(TextOp):
         template = chat.template if self.template is None else self.template
         if template is None:
             raise PlanError("ChatTemplate: the tokenizer has no template of its own; give template=, Jinja as text")
-        given = json.loads(self.variables) if isinstance(self.variables, str) else dict(self.variables or {})
         try:
+            given = json.loads(self.variables) if isinstance(self.variables, str) else dict(self.variables or {})
             variables = json.dumps({**chat.variables, **given}, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise PlanError(
-                f"ChatTemplate: variables={quoted(given)} is no plain JSON ({error}); keep numbers, text and lists"
+                f"ChatTemplate: variables={quoted(self.variables)} are no values by name as JSON has them ({error}); pass a dict of numbers, text and lists"
             ) from None
+        if taken := sorted({*given} & _TAKEN):
+            raise PlanError(
+                f"ChatTemplate: variables={quoted(given)}: {', '.join(taken)} come from the rows; leave them out"
+            )
         self._check_words(template)
         spans = None if self.mask is None else "offsets"
         model = Tokenize(chat.tokenizer, add_special_tokens=False, special_in_text="as_token", offsets=spans).tokenizer
@@ -107,7 +112,7 @@ class ChatTemplate(TextOp):
         check_texts("ChatTemplate", template=template, into=self.into, mask_into=self.mask_into)
         check_texts("ChatTemplate", **{name: value for name, value in (("roles", self.roles), ("tools", self.tools), ("date", self.date)) if value is not None})  # fmt: skip
         for word, value, choices in (("mask", self.mask, _MASKS), ("special_in_messages", self.special_in_messages, _SPECIAL)):  # fmt: skip
-            if value is not None and not is_one_of(value, choices):
+            if not is_one_of(value, choices) and (word, value) != ("mask", None):
                 raise PlanError(f"ChatTemplate: {word}={quoted(value)}; pass one of {', '.join(map(repr, choices))}")
         if self.max_length is not None:
             check_whole("ChatTemplate", max_length=self.max_length)
@@ -177,17 +182,23 @@ class _Chats:
         self._op, self._name = op, name
         self._renderer = op._renderer()  # noqa: SLF001  # its own
         self._tokens = ChatTokens(op.tokenizer, spans=op.mask is not None)
-        specials = self._tokens.specials if op.special_in_messages == "error" else ()
-        self._forged = re.compile("|".join(map(re.escape, specials))) if specials else None
 
     def __call__(self, columns: Columns, work: Workspace) -> Columns:
-        rows, errors = [], []
+        rows, said, errors = list[_Row](), list[str](), list[RowError]()
         for row, (messages, tools) in enumerate(self._given(columns)):
             try:
-                rows.append(self._render(messages, tools))
+                chat, known = _read(messages), None if tools is None else _from_json(tools, "its tools")
+                rows.append(self._render(chat, known))
+                said.append("".join(_texts_in([chat, known])))
             except ValueError as error:
                 rows.append(_Row("", []))
+                said.append("")
                 errors.append(RowError(row, f"column {quoted(self._name)}: {error}", _DO))
+        if self._op.special_in_messages == "error":
+            for row, found in self._tokens.special_in(said):
+                rows[row] = _Row("", [])
+                errors.append(RowError(row, f"column {quoted(self._name)}: {found}", _FORGED))
+        errors.sort(key=lambda error: error.row)
         if errors and work.bad is None:
             raise errors[0]
         if errors and work.bad is not None:
@@ -202,34 +213,15 @@ class _Chats:
     def _given(self, columns: Columns) -> Iterator[tuple[Any, Any]]:
         """Each row's messages and tools, as they are written."""
         op, count = self._op, len(columns[self._name])
-        tools: Sequence[Any] = (
-            [None] * count if op.tools is None else arrow_texts(op.tools, columns[op.tools]).to_pylist()
-        )
+        tools = [None] * count if op.tools is None else _texts(op.tools, columns[op.tools])
         if op.roles is None:
-            yield from zip(arrow_texts(self._name, columns[self._name]).to_pylist(), tools, strict=True)
+            yield from zip(_texts(self._name, columns[self._name]), tools, strict=True)
             return
         contents, roles = (_lists(one, columns[one]) for one in (self._name, op.roles))
         yield from zip(zip(roles, contents, strict=True), tools, strict=True)
 
-    def _render(self, given: Any, tools: Any) -> _Row:
-        messages = _from_json(given, "it") if isinstance(given, str) else _of_lists(given)
-        if not isinstance(messages, list):
-            raise ValueError(f"it holds {quoted(messages)}, which is no list of messages")  # noqa: TRY004  # of data
-        for place, message in enumerate(messages):
-            if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-                raise ValueError(f"message {place} has no role: {quoted(message)}")  # noqa: TRY004  # of data
-            if not isinstance(message.get("content"), (str, list, type(None))):
-                raise ValueError(  # noqa: TRY004  # of data
-                    f"message {place} has a content that is neither text nor a list of parts: {quoted(message['content'])}"
-                )
-        known = None if tools is None else _from_json(tools, "its tools")
-        if self._forged is not None:
-            for text in _texts_in([messages, known]):
-                if found := self._forged.search(text):
-                    raise ValueError(
-                        f"a message holds the special token {quoted(found.group())}; take it out, or say special_in_messages='as_token'"
-                    )
-        made = self._learnt(messages, known)
+    def _render(self, messages: Any, tools: Any) -> _Row:
+        made = self._learnt(messages, tools)
         if not is_encodable(made.text):
             raise ValueError("it holds half of a surrogate pair, which is no character")
         return made
@@ -242,11 +234,48 @@ class _Chats:
         return _Row(*learnt(self._renderer, messages, tools, self._op.mask))  # type: ignore[arg-type]  # one of the two
 
 
-def _from_json(text: str, what: str) -> Any:
+def _read(given: Any) -> list[Any]:
+    """A row's messages; ValueError for what are none."""
+    if given is None:
+        raise ValueError("it is null")
+    messages = _of_lists(given) if isinstance(given, tuple) else _from_json(given, "it")
+    if not isinstance(messages, list):
+        raise ValueError(f"it holds {quoted(messages)}, which is no list of messages")  # noqa: TRY004  # of data
+    for place, message in enumerate(messages):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise ValueError(f"message {place} has no role: {quoted(message)}")  # noqa: TRY004  # of data
+        if not isinstance(message.get("content"), (str, list, type(None))):
+            raise ValueError(  # noqa: TRY004  # of data
+                f"message {place} has a content that is neither text nor a list of parts: {quoted(message['content'])}"
+            )
+    return messages
+
+
+def _from_json(text: Any, what: str) -> Any:
+    if isinstance(text, UnicodeDecodeError):
+        raise ValueError(f"{what} is no UTF-8 from byte {text.start} on")  # noqa: TRY004  # of data
     try:
         return json.loads(text)
     except ValueError as error:
         raise ValueError(f"{what} is no JSON ({error})") from None
+    except RecursionError:
+        raise ValueError(f"{what} is nested too deeply") from None
+
+
+def _texts(name: str, column: Any) -> list[Any]:
+    """Each row's text, or what its bytes are no text for."""
+    texts = arrow_texts(name, column)
+    try:
+        return texts.to_pylist()  # type: ignore[no-any-return]
+    except UnicodeDecodeError:
+        return list(map(_text_or_error, texts.cast(pa.large_binary()).to_pylist()))
+
+
+def _text_or_error(data: bytes | None) -> Any:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError as error:
+        return error
 
 
 def _lists(name: str, column: Any) -> list[Any]:
@@ -265,11 +294,11 @@ def _of_lists(given: tuple[Any, Any]) -> Any:
 
 
 def _texts_in(value: Any) -> Iterator[str]:
+    """All texts of messages, names too: parts that a template may write one behind the other stay side by side."""
     if isinstance(value, str):
-        yield value
+        yield value if is_encodable(value) else ""
     elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _texts_in(one)
+        yield from _texts_in([one for pair in value.items() for one in pair])
     elif isinstance(value, list):
         for one in value:
             yield from _texts_in(one)

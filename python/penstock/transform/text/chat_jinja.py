@@ -6,7 +6,6 @@ The one file that imports jinja2 (extra `text`). What a template sees is plain J
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -25,8 +24,6 @@ Messages: TypeAlias = Sequence[Mapping[str, Any]]
 
 #: First and last character, the last one excluded.
 Span: TypeAlias = tuple[int, int]
-
-_MARKED = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 
 
 class Rendered(NamedTuple):
@@ -59,7 +56,7 @@ class ChatRenderer:
             self._template = environment.from_string(template)
         except jinja2.TemplateSyntaxError as error:
             raise PlanError(f"ChatTemplate: line {error.lineno} of the template: {error.message}") from None
-        self.marks = bool(_MARKED.search(template))
+        self.marks = environment.extensions[_Generation.identifier].is_used  # type: ignore[attr-defined]  # this one
         self._variables = dict(variables or {})
 
     def render(self, messages: Messages, tools: Any = None, *, prompt: bool = False) -> Rendered:
@@ -78,6 +75,8 @@ class ChatRenderer:
                 _track.length += len(piece)
         except RecursionError:
             raise ValueError("the template calls itself without an end") from None
+        except (MemoryError, OverflowError):
+            raise ValueError("the template makes a text that no memory holds") from None
         except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(str(error) or type(error).__name__) from None
         text, found = "".join(pieces), [*_track.found]
@@ -93,8 +92,10 @@ class _Generation(jinja2.ext.Extension):
     """{% generation %}: what is between, and its end, is what the model is to learn."""
 
     tags = {"generation"}  # noqa: RUF012  # as jinja2 declares it
+    is_used = False
 
     def parse(self, parser: Any) -> Any:
+        self.is_used = True
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return jinja2.nodes.CallBlock(self.call_method("_generated"), [], [], body).set_lineno(line)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,28 +13,24 @@ from penstock.core.columns.spec import Ids
 from penstock.core.errors import RowError
 from penstock.transform.text.chat_jinja import Span
 from penstock.transform.text.models import Model
-from penstock.transform.text.native_texts import native_texts
+from penstock.transform.text.native_texts import NativeTexts, native_texts
 
 _ALL = 1 << 62
 
 
 class ChatTokens:
-    """Texts as tokens. spans: whether to tell which are learnt. specials: the tokens that no message may hold."""
+    """Texts as tokens. spans: whether to tell which are learnt."""
 
     def __init__(self, model: Model, *, spans: bool) -> None:
         self._native = model.native(spans=spans)
         self._spans = spans
-        self.specials = _specials(model)
 
     def __call__(
         self, texts: Sequence[str], spans: Sequence[Sequence[Span]], most: int | None, threads: int
     ) -> tuple[npt.NDArray[np.int32], Ids, npt.NDArray[np.uint8] | None]:
         """Tokens, where each row's begin and end, and their mask. spans: of each row, in characters. most: tokens of a row."""
         given = native_texts(pa.array(texts, pa.large_string()))
-        ids, edges, _, places, bad = self._native.run(
-            given, None, add_special=False, special="as_token", most=_ALL if most is None else most, keeps_last=False,
-            begin=None, end=None, spans=self._spans, types=False, threads=threads,
-        )  # fmt: skip
+        ids, edges, _, places, bad = self._run(given, "as_token", most, threads)
         if bad:
             raise RowError(*bad[0])
         bases, spans = given[0][:-1], [_in_bytes(text, one) for text, one in zip(texts, spans, strict=True)]
@@ -42,6 +38,17 @@ class ChatTokens:
         if not self._spans:
             return ids, edges, None
         return ids, edges, _mask(places + np.repeat(bases, np.diff(edges))[:, None], spans, bases)
+
+    def special_in(self, texts: Sequence[str]) -> list[tuple[int, str]]:
+        """Which texts hold a special token, and which one."""
+        bad = self._run(native_texts(pa.array(texts, pa.large_string())), "error", None, 1)[4]
+        return [(row, found) for row, found, _ in bad if "special token" in found]
+
+    def _run(self, given: NativeTexts, special: str, most: int | None, threads: int) -> Any:
+        return self._native.run(
+            given, None, add_special=False, special=special, most=_ALL if most is None else most, keeps_last=False,
+            begin=None, end=None, spans=self._spans, types=False, threads=threads,
+        )  # fmt: skip
 
 
 def _mask(places: npt.NDArray[np.int64], spans: Sequence[Sequence[Span]], bases: Ids) -> npt.NDArray[np.uint8]:
@@ -62,14 +69,8 @@ def _mask(places: npt.NDArray[np.int64], spans: Sequence[Sequence[Span]], bases:
 
 def _in_bytes(text: str, spans: Sequence[Span]) -> Sequence[Span]:
     """Spans of characters as spans of UTF-8."""
-    if text.isascii():
+    if text.isascii() or not spans:
         return spans
-    return [(len(text[:begin].encode()), len(text[:end].encode())) for begin, end in spans]
-
-
-def _specials(model: Model) -> tuple[str, ...]:
-    """The model's special tokens, the longest first."""
-    found = {name for name, _ in model.special_tokens}
-    if model.kind == "json":
-        found |= {one["content"] for one in json.loads(model.data).get("added_tokens") or () if one.get("special")}
-    return tuple(sorted((one for one in found if one), key=lambda one: (-len(one), one)))
+    letters = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    places = np.concatenate([[0], np.cumsum(1 + (letters > 0x7F) + (letters > 0x7FF) + (letters > 0xFFFF))])
+    return [(int(places[begin]), int(places[end])) for begin, end in spans]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from penstock.core.columns.spec import Columns, Field, Spec
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
+from penstock.core.verbs.packing import SEGMENT_IDS
+from penstock.core.verbs.padding import lengths_name, mask_name
 from penstock.transform.family import Workspace
 from penstock.transform.text.native_texts import ragged
 from penstock.transform.text.op import Step, TextOp
@@ -77,7 +79,8 @@ class MaskTokens(TextOp):
             )
         check_whole("MaskTokens", vocab_size=self.vocab_size)
         check_texts("MaskTokens", into=self.into)
-        for word, ids in (("mask_id", (self.mask_id,)), ("special", tuple(self.special))):
+        special = tuple(self.special) if isinstance(self.special, Iterable) else (None,)
+        for word, ids in (("mask_id", (self.mask_id,)), ("special", special)):
             if not all(is_whole(one) and 0 <= one < self.vocab_size for one in ids):
                 raise PlanError(
                     f"MaskTokens: {word}={quoted(getattr(self, word))}; ids are from 0 to {self.vocab_size - 1:,}, below vocab_size"
@@ -125,7 +128,7 @@ def _column(name: str, field: Field, rows: RowsOfTokens, work: Workspace) -> Any
     if rows.length is None:
         return ragged(rows.values.astype(field.numpy_dtype), rows.edges, None)
     out = work.allocate(name, Field(field.dtype, (rows.length,)), len(rows.edges) - 1)
-    out[...] = rows.values.reshape(-1, rows.length)
+    out[...] = rows.values.reshape(out.shape)
     return out
 
 
@@ -202,6 +205,11 @@ class SpanCorruption(TextOp):
                 f"transform: SpanCorruption on column {quoted(name)}: targets go into a column of their own; say into="
             )
         field = check_tokens("SpanCorruption", name, given)
+        beside = [one for one in (lengths_name(name), mask_name(name), SEGMENT_IDS) if one in given]
+        if beside:
+            raise PlanError(
+                f"transform: SpanCorruption on column {quoted(name)}, beside which {beside[0]} tells of its places: write it before batch_padded and pack"
+            )
         if max(*self.sentinels, self.end or 0, 0) > np.iinfo(field.dtype).max:
             raise PlanError(
                 f"transform: SpanCorruption on column {quoted(name)}, which is {field}: it has no room for its sentinels"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.arguments import is_encodable
 from penstock.core.columns.spec import Field, Spec
 from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError, RowError
@@ -57,8 +58,9 @@ class FillInTheMiddle(TextOp):
     def __post_init__(self) -> None:
         """PlanError for arguments that fit no text."""
         check_shares("FillInTheMiddle", p=self.p, suffix_first=self.suffix_first)
-        marks = () if isinstance(self.marks, str) else tuple(self.marks)
-        if len({*marks}) != 3 or not all(isinstance(one, str) and one for one in marks):
+        marks = () if isinstance(self.marks, str) or not isinstance(self.marks, Iterable) else tuple(self.marks)
+        are_texts = all(isinstance(one, str) and one and is_encodable(one) for one in marks)
+        if not are_texts or len({*marks}) != 3:
             raise PlanError(
                 f"FillInTheMiddle: marks={quoted(self.marks)}; pass three texts, for prefix, suffix and middle"
             )
