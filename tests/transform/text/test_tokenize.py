@@ -286,6 +286,12 @@ def test_columns_that_do_not_fit() -> None:
         rows.transform(text=[ps.text.Bytes(), tokenize()])
 
 
+@pytest.mark.parametrize("said", [{"into": "label"}, {"offsets": "label"}, {"into": "text"}, {"offsets": "text"}])
+def test_a_column_that_exists_is_not_written_over(said: dict[str, str]) -> None:
+    with pytest.raises(ps.PlanError, match=f"Tokenize makes column '{next(iter(said.values()))}'.*say into="):
+        data(**said)
+
+
 def test_a_difference_to_the_own_library_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the native tokenizer made other ids, nothing would be tokenized."""
     from penstock.transform.text import same_ids

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from penstock.core.columns.spec import Columns, Spec
@@ -30,3 +30,10 @@ class TextOp(Op):
             raise PlanError(
                 f"transform: {type(self).__name__} on column {quoted(name)}, which is {given[name]}; give it text"
             )
+
+
+def check_new(op: str, names: Sequence[str], given: Spec) -> None:
+    """PlanError for a column that an op makes and that there is already. op: as messages name it."""
+    for name in names:
+        if name in given:
+            raise PlanError(f"transform: {op} makes column {quoted(name)}, which there is already; say into=")

@@ -13,12 +13,13 @@ from penstock.core.messages import quoted
 from penstock.transform.family import Workspace
 from penstock.transform.text.models import Model, model_of
 from penstock.transform.text.native_texts import arrow_texts, native_texts, ragged
-from penstock.transform.text.op import Step, TextOp
+from penstock.transform.text.op import Step, TextOp, check_new
 from penstock.transform.text.same_ids import exact
 
 _SPECIAL = ("error", "as_text", "as_token")
 _KEEP = ("first", "last")
 _ALL = 1 << 62
+_TEXT = Field("string")
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,6 +139,7 @@ class Tokenize(TextOp):
         """See `Op`."""
         for column in self.needs(name):
             self.check_text(column, given)
+        check_new("Tokenize", self.makes(name), {**given, name: _TEXT})
         nullable = any(column in given and given[column].nullable for column in self.needs(name))
         made = {self.into: Field("int32", (None,), nullable=nullable)}
         if self.offsets is not None:
