@@ -27,6 +27,7 @@ TRAITS = {
     "Bucket": "reordered same is_order fixes_epoch reads_by_number passes_pixels",
     "Cache": "same same",
     "Concat": "same same rows grows needs_ends",
+    "Deduplicate": "chosen same is_order passes_pixels",
     "Every": "chosen same is_order passes_pixels",
     "Exclude": "chosen same is_order passes_pixels",
     "Filter": "chosen same is_order passes_pixels",
