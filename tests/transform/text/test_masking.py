@@ -184,11 +184,13 @@ GOLDEN: dict[str, Any] = {
         (lambda: ps.text.FillInTheMiddle(5), "three texts"),
         (lambda: ps.text.FillInTheMiddle(["\ud800", "b", "c"]), "three texts"),
         (
-            lambda: ps.from_arrays({"tokens": ragged(4)}).batch_padded(2).transform(tokens=SPANS),
+            lambda: epochs(ps.from_arrays({"tokens": ragged(4)}).batch_padded(2).transform(tokens=SPANS), ()),
             "before batch_padded and pack",
         ),
         (
-            lambda: ps.from_arrays({"tokens": ragged(4)}).pack("tokens", length=8).transform(tokens=SPANS).batch(2),
+            lambda: epochs(
+                ps.from_arrays({"tokens": ragged(4)}).pack("tokens", length=8).transform(tokens=SPANS).batch(2), ()
+            ),
             "before batch_padded and pack",
         ),
         (lambda: ps.text.MaskTokens(1, 10, p=15), "p=15; pass a number from 0 to 1"),

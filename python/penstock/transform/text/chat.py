@@ -18,7 +18,7 @@ from penstock.transform.family import Chains, Workspace
 from penstock.transform.text.chat_files import Template, chat_of
 from penstock.transform.text.chat_tokens import ChatTokens
 from penstock.transform.text.native_texts import arrow_texts, ragged
-from penstock.transform.text.op import Step, TextOp
+from penstock.transform.text.op import Step, TextOp, check_new
 from penstock.transform.text.tokenize import Tokenize
 
 _MASKS = ("assistant", "last")
@@ -161,6 +161,7 @@ class ChatTemplate(TextOp):
                 raise PlanError(
                     f"transform: ChatTemplate on column {quoted(column)}, which is {given[column]}; give it {what}"
                 )
+        check_new("ChatTemplate", self.makes(name), given)
         made = {self.into: Field("int32", (None,)), self.mask_into: Field("uint8", (None,))}
         return {**given, **{one: made[one] for one in self.makes(name)}}
 
@@ -189,7 +190,7 @@ class _Chats:
             try:
                 chat, known = _read(messages), None if tools is None else _from_json(tools, "its tools")
                 rows.append(self._render(chat, known))
-                said.append("".join(_texts_in([chat, known])))
+                said.append(_said([chat, known]))
             except ValueError as error:
                 rows.append(_Row("", []))
                 said.append("")
@@ -293,12 +294,18 @@ def _of_lists(given: tuple[Any, Any]) -> Any:
     return [{"role": role, "content": content} for role, content in zip(roles, contents, strict=True)]
 
 
-def _texts_in(value: Any) -> Iterator[str]:
-    """All texts of messages, names too: parts that a template may write one behind the other stay side by side."""
+def _said(value: Any) -> str:
+    """All texts of messages, those that a template may write one behind the other side by side, then all names."""
+    names = list[str]()
+    return "".join([*_texts_in(value, names), "\n", "\n".join(names)])
+
+
+def _texts_in(value: Any, names: list[str]) -> Iterator[str]:
     if isinstance(value, str):
         yield value if is_encodable(value) else ""
     elif isinstance(value, Mapping):
-        yield from _texts_in([one for pair in value.items() for one in pair])
+        names += filter(is_encodable, value)
+        yield from _texts_in([*value.values()], names)
     elif isinstance(value, list):
         for one in value:
-            yield from _texts_in(one)
+            yield from _texts_in(one, names)

@@ -75,7 +75,7 @@ class ChatRenderer:
                 _track.length += len(piece)
         except RecursionError:
             raise ValueError("the template calls itself without an end") from None
-        except (MemoryError, OverflowError):
+        except MemoryError:
             raise ValueError("the template makes a text that no memory holds") from None
         except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(str(error) or type(error).__name__) from None

@@ -18,7 +18,7 @@ from penstock.core.verbs.packing import SEGMENT_IDS
 from penstock.core.verbs.padding import lengths_name, mask_name
 from penstock.transform.family import Workspace
 from penstock.transform.text.native_texts import ragged
-from penstock.transform.text.op import Step, TextOp
+from penstock.transform.text.op import Step, TextOp, check_new
 from penstock.transform.text.token_rows import RowsOfTokens, check_tokens, row_keys, token_rows
 
 
@@ -99,6 +99,7 @@ class MaskTokens(TextOp):
             raise PlanError(
                 f"transform: MaskTokens on column {quoted(name)}: labels go into a column of their own; say into="
             )
+        check_new("MaskTokens", (self.into,), given)
         field = check_tokens("MaskTokens", name, given)
         if self.vocab_size - 1 > np.iinfo(field.dtype).max:
             raise PlanError(
@@ -204,6 +205,7 @@ class SpanCorruption(TextOp):
             raise PlanError(
                 f"transform: SpanCorruption on column {quoted(name)}: targets go into a column of their own; say into="
             )
+        check_new("SpanCorruption", (self.into,), given)
         field = check_tokens("SpanCorruption", name, given)
         beside = [one for one in (lengths_name(name), mask_name(name), SEGMENT_IDS) if one in given]
         if beside:
