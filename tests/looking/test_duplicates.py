@@ -176,6 +176,19 @@ def test_it_is_kept_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
 
 
+def test_the_command_looks_as_training_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "a.jsonl"
+    rows = [{"text": f"text {n % 7}" if n % 5 else None, "n": n} for n in range(50)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = invoke("index", str(path), "--dedup", "text", "--nulls", "arrow", "--columns", "text, n").stdout
+    assert "17 of 50 rows stay" in text
+    calls = list[int]()
+    data = ps.read(str(path), nulls="arrow", columns=["text", "n"])
+    assert len(data.deduplicate("text", progress=lambda done, _: calls.append(done))) == 17
+    assert calls == []
+
+
 def test_many_rows_lie_in_a_file_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("penstock.looking.duplicates._MOST_HELD", 0)
@@ -197,7 +210,10 @@ def test_many_rows_lie_in_a_file_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_
         ({"by": "text", "keep": "none"}, "choose 'first' or 'last'"),
         ({"by": "text", "num_buckets": 0}, "num_buckets"),
         ({"by": "text", "n_grams": 2.5}, "n_grams"),
-        ({"by": "text", "hashes_per_bucket": 1 << 20}, "at most"),
+        ({"by": "text", "n_grams": "5"}, "n_grams='5'; pass a whole number from 1 to 1,000"),
+        ({"by": "text", "seed": -1}, "seed=-1; pass a whole number from 0 to"),
+        ({"by": "text", "hashes_per_bucket": 1 << 20}, "from 1 to 65,536"),
+        ({"by": "text", "hashes_per_bucket": 1 << 15}, "at most"),
         ({"by": 3}, "neither the name of a column"),
     ],
 )

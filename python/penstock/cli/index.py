@@ -39,6 +39,13 @@ Dedup = Annotated[
         help="column or column:minhash: looks for copies of rows once and keeps which rows stay.",
     ),
 ]
+Nulls = Annotated[str, typer.Option(help="With --filter or --dedup: as read(…, nulls=…) of training.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="With --filter or --dedup: as read(…, columns=…) of training, with commas between; default: all."
+    ),
+]
 
 
 def index(
@@ -48,6 +55,8 @@ def index(
     column: Column = None,
     predicate: Filter = None,
     dedup: Dedup = None,
+    nulls: Nulls = "error",
+    columns: Columns = None,
     as_json: Json = False,
 ) -> None:
     """Build a dataset's index before training, so that training starts at once.
@@ -67,11 +76,13 @@ def index(
     then costs nothing, and `len` is exact. The module is looked for in the current folder, too.
 
     With --dedup it reads a column once and keeps which rows stay, as read(…).deduplicate(column) does; text:minhash looks for near copies.
+    What is kept belongs to the options that data is read with: give --nulls and --columns as training does, or it looks again.
 
     Examples:
         penstock index 'data/train-*.tfrecord'
         penstock index 'data/*.jsonl' --filter mine:long_enough
         penstock index 'data/*.jsonl' --dedup text:minhash
+        penstock index 'data/*.jsonl' --dedup text --nulls arrow --columns text,id
         penstock index 's3://bucket/train-*.tar'
         penstock index data/train --checksums
         penstock index photos --jpeg
@@ -79,7 +90,8 @@ def index(
         penstock index data/train --json
     """
     began_at = time.perf_counter()
-    dataset = open_dataset(paths, nulls="error")  # as training opens it
+    chosen = None if columns is None else [name.strip() for name in columns.split(",")]
+    dataset = open_dataset(paths, nulls=nulls, columns=chosen)  # as training opens it
     manifest = dataset.source.manifest
     digest = manifest.digest
     figures: dict[str, Any] = {

@@ -33,6 +33,10 @@ from penstock.plan.nodes.picked import Deduplicate
 _MOST_HELD = 1 << 30
 #: Rows have numbers of 32 bits here.
 _MOST_ROWS = (1 << 32) - 2
+#: Words of an n-gram.
+_MOST_WORDS = 1000
+#: Seeds are below this.
+_SEEDS = (1 << 63) - 1
 #: Numbers of a signature.
 _MOST_HASHES = 1 << 16
 
@@ -48,14 +52,14 @@ class MinHashSettings:
 
     def __post_init__(self) -> None:
         """PlanError for numbers that make no signature."""
-        check_whole(
-            "deduplicate", n_grams=self.n_grams, num_buckets=self.num_buckets, hashes_per_bucket=self.hashes_per_bucket
-        )
-        check_whole("deduplicate", (1 << 63) - 1, seed=self.seed + 1 if type(self.seed) is int else self.seed)
-        if self.n_grams > 1000 or self.num_buckets * self.hashes_per_bucket > _MOST_HASHES:
+        check_whole("deduplicate", _MOST_WORDS, n_grams=self.n_grams)
+        check_whole("deduplicate", _MOST_HASHES, num_buckets=self.num_buckets, hashes_per_bucket=self.hashes_per_bucket)
+        if type(self.seed) is not int or not 0 <= self.seed < _SEEDS:
+            raise PlanError(f"deduplicate: seed={quoted(self.seed)}; pass a whole number from 0 to {_SEEDS - 1:,}")
+        if self.num_buckets * self.hashes_per_bucket > _MOST_HASHES:
             raise PlanError(
-                f"deduplicate: n_grams={self.n_grams:,}, num_buckets={self.num_buckets:,}, hashes_per_bucket={self.hashes_per_bucket:,}; "
-                f"there are 1,000 words and {_MOST_HASHES:,} hashes at most"
+                f"deduplicate: num_buckets={self.num_buckets:,}, hashes_per_bucket={self.hashes_per_bucket:,}; "
+                f"there are {_MOST_HASHES:,} hashes at most"
             )
 
 
