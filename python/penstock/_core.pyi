@@ -88,6 +88,7 @@ __all__ = [
     "tar_sample_members",
     "text_bands",
     "text_digests",
+    "text_language_codes",
     "text_languages",
     "text_mask",
     "text_middles",
@@ -689,6 +690,9 @@ def text_redacted(column: _TextParts, kinds: Sequence[tuple[str, str]], threads:
 
 def text_languages(column: _TextParts, threads: int) -> tuple[_WrittenTexts, npt.NDArray[np.float32]]:
     """The code of each row's language in ISO 639-3, and how sure that is; "" and 0 where nothing was found."""
+
+def text_language_codes() -> list[str]:
+    """The codes that `text_languages` gives, in order."""
 
 # image
 

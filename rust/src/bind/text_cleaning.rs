@@ -343,6 +343,12 @@ fn text_languages<'py>(
     Ok((written(py, made), PyArray1::from_vec(py, found.iter().map(|(_, sure)| *sure).collect())))
 }
 
+/// The codes of languages that `text_languages` tells.
+#[pyfunction]
+fn text_language_codes() -> Vec<&'static str> {
+    language::codes()
+}
+
 /// Adds this file's functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<TextRules>()?;
@@ -354,5 +360,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(name_by_first, module)?)?;
     module.add_function(wrap_pyfunction!(text_normalised, module)?)?;
     module.add_function(wrap_pyfunction!(text_redacted, module)?)?;
-    module.add_function(wrap_pyfunction!(text_languages, module)?)
+    module.add_function(wrap_pyfunction!(text_languages, module)?)?;
+    module.add_function(wrap_pyfunction!(text_language_codes, module)?)
 }

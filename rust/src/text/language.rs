@@ -5,3 +5,11 @@
 pub fn language(text: &str) -> (&'static str, f32) {
     whatlang::detect(text).map_or(("", 0.0), |found| (found.lang().code(), found.confidence() as f32))
 }
+
+/// The codes that there are, in the order of the alphabet.
+#[must_use]
+pub fn codes() -> Vec<&'static str> {
+    let mut codes: Vec<&str> = whatlang::Lang::all().iter().map(|one| one.code()).collect();
+    codes.sort_unstable();
+    codes
+}

@@ -40,15 +40,37 @@ impl Kind {
 
     /// The end of what begins at `start`, of a match that ends at `end`; None where it is something else.
     fn checked(self, text: &str, start: usize, end: usize) -> Option<usize> {
-        let found = &text[start..end];
+        let stands = |&end: &usize| self.stands_alone(text, start, end);
         match self {
-            Self::Email => Some(end),
-            Self::Iban => iban(text, start),
-            Self::CreditCard => is_card(found).then_some(end),
-            Self::Ip => (!found.contains(':') || is_ipv6(found)).then_some(end),
-            Self::Phone => (8..=15).contains(&digits(found)).then_some(end),
+            Self::Email => Some(end).filter(stands),
+            Self::Iban => iban(text, start).filter(stands),
+            Self::CreditCard => group_ends(text, start, end).find(|one| stands(one) && is_card(&text[start..*one])),
+            Self::Ip => ip(text, start, end).filter(stands),
+            Self::Phone => {
+                group_ends(text, start, end).find(|one| stands(one) && (8..=15).contains(&digits(&text[start..*one])))
+            }
         }
-        .filter(|&end| stands_alone(text, start, end))
+    }
+
+    /// Whether neither letters nor digits of ASCII go on at both sides, nor a number behind a point.
+    fn stands_alone(self, text: &str, start: usize, end: usize) -> bool {
+        let bytes = text.as_bytes();
+        let points: &[u8] = match self {
+            Self::Ip if text[start..end].contains('.') => b".", // a port or the end of a range may follow
+            Self::Ip => b".:",
+            _ => b".:-",
+        };
+        let is = |place: Option<usize>, wanted: &dyn Fn(&u8) -> bool| {
+            place.and_then(|place| bytes.get(place)).is_some_and(wanted)
+        };
+        let is_point = |one: &u8| points.contains(one);
+        let (before, behind) = (start.checked_sub(1), Some(end));
+        !(is(before, &u8::is_ascii_alphanumeric)
+            || is(behind, &u8::is_ascii_alphanumeric)
+            || (is(before, &is_point)
+                && is(start.checked_sub(2), &u8::is_ascii_digit)
+                && bytes[start].is_ascii_digit())
+            || (is(behind, &is_point) && is(Some(end + 1), &u8::is_ascii_digit) && bytes[end - 1].is_ascii_digit()))
     }
 }
 
@@ -59,7 +81,7 @@ static PATTERNS: LazyLock<[Regex; 5]> = LazyLock::new(|| {
         r"[A-Z]{2}[0-9]{2}[ A-Z0-9]".to_owned(),
         r"[2-6](?:[ \-]?[0-9]){12,18}".to_owned(),
         format!(r"{byte}(?:\.{byte}){{3}}|[0-9A-Fa-f]{{0,4}}(?::[0-9A-Fa-f]{{0,4}}){{2,7}}(?:(?:\.[0-9]{{1,3}}){{3}})?"),
-        r"\+[0-9]{1,3}(?:[ .\-]?\(0\))?(?:[ .\-]?(?:\([0-9]{1,4}\)|[0-9]{1,5})){2,6}|(?:1[ .\-])?(?:\([2-9][0-9]{2}\)[ .\-]?|[2-9][0-9]{2}[.\-])[2-9][0-9]{2}[ .\-][0-9]{4}".to_owned(),
+        r"\+[0-9]{1,3}(?:[ .\-]?\(0\))?(?:[ .\-]?(?:\([0-9]{1,4}\)|[0-9]{1,5})){2,6}|(?:1[ .\-])?(?:\([2-9][0-9]{2}\)[ .\-]?|[2-9][0-9]{2}[ .\-])[2-9][0-9]{2}[ .\-][0-9]{4}".to_owned(),
     ]
     .map(|pattern| Regex::new(&pattern).expect("the patterns are fixed"))
 });
@@ -96,20 +118,10 @@ fn behind(text: &str, start: usize, end: usize, kind: Kind) -> usize {
     if kind == Kind::Email { end } else { start + text[start..].chars().next().map_or(1, char::len_utf8) }
 }
 
-/// Whether neither letters nor digits of ASCII go on at both sides, nor a number behind a dot.
-fn stands_alone(text: &str, start: usize, end: usize) -> bool {
+/// Where a number in groups may end, the longest first: a match goes on into a number that stands beside it.
+fn group_ends(text: &str, start: usize, end: usize) -> impl Iterator<Item = usize> {
     let bytes = text.as_bytes();
-    let is_part =
-        |place: Option<usize>| place.and_then(|place| bytes.get(place)).is_some_and(u8::is_ascii_alphanumeric);
-    let is_point = |place: Option<usize>| {
-        place.and_then(|place| bytes.get(place)).is_some_and(|one| matches!(one, b'.' | b':' | b'-'))
-    };
-    let is_digit = |place: Option<usize>| place.and_then(|place| bytes.get(place)).is_some_and(u8::is_ascii_digit);
-    let (before, behind) = (start.checked_sub(1), Some(end));
-    !(is_part(before)
-        || is_part(behind)
-        || (is_point(before) && is_digit(start.checked_sub(2)) && bytes[start].is_ascii_digit())
-        || (is_point(behind) && is_digit(Some(end + 1)) && bytes[end - 1].is_ascii_digit()))
+    (start + 1..=end).rev().filter(move |&at| at == end || matches!(bytes[at], b' ' | b'.' | b'-'))
 }
 
 fn digits(text: &str) -> usize {
@@ -119,6 +131,9 @@ fn digits(text: &str) -> usize {
 /// Whether it has a network's first digits and its number of them, and the checksum of Luhn (ISO/IEC 7812).
 fn is_card(found: &str) -> bool {
     let digits: Vec<u32> = found.bytes().filter(u8::is_ascii_digit).map(|one| u32::from(one - b'0')).collect();
+    if digits.len() < 13 {
+        return false;
+    }
     let first = |count: usize| digits[..count].iter().fold(0, |number, one| 10 * number + one);
     let lengths = match (first(1), first(2), first(3), first(4)) {
         (4, ..) => [13, 16, 19],
@@ -132,6 +147,15 @@ fn is_card(found: &str) -> bool {
     let sum: u32 =
         digits.iter().rev().enumerate().map(|(place, &one)| if place % 2 == 1 { doubled(one) } else { one }).sum();
     lengths.contains(&digits.len()) && sum.is_multiple_of(10)
+}
+
+/// The end of an address of a machine; a colon behind it is none of its own.
+fn ip(text: &str, start: usize, end: usize) -> Option<usize> {
+    let found = &text[start..end];
+    if !found.contains(':') || is_ipv6(found) {
+        return Some(end);
+    }
+    found.strip_suffix(':').filter(|shorter| is_ipv6(shorter)).map(|_| end - 1)
 }
 
 fn is_ipv6(found: &str) -> bool {
@@ -184,6 +208,13 @@ mod tests {
             ("GB82WEST12345698765432.", "B."),
             ("4111 1111 1111 1111; 3782-822463-10005", "C; C"),
             ("at 192.0.2.17: [2001:db8::1] and ::ffff:192.0.2.1", "at I: [I] and I"),
+            ("192.0.2.17:8080 10.0.0.1-10.0.0.5", "I:8080 I-I"),
+            ("2001:db8::1: denied, 2001:db8::1-2001:db8::5", "I: denied, I-I"),
+            ("4111 1111 1111 1111 12/26", "C 12/26"),
+            ("4111-1111-1111-1111 123", "C 123"),
+            ("5555555555554444 4111111111111111", "C C"),
+            ("+49 30 901820 12345 67890", "P 67890"),
+            ("212 555 0123, 1 212 555 0123", "P, P"),
             ("+49 30 901820, (212) 555-0123, 212-555-0123, +1 (212) 555-0123", "P, P, P, P"),
         ] {
             assert_eq!(redacted(text), expected);
@@ -196,6 +227,7 @@ mod tests {
             "DE89 3704 0044 0532 0130 01",
             "XX89370400440532013000",
             "4111 1111 1111 1112",
+            "1:2:3:4:5:6:7:8:9 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4",
             "1.2.3.4.5 and 300.1.1.1",
             "12:30:45 std::abc a::b",
             "@ann 3.14 a@b 2024-01-02 12345678",

@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.core.draw_keys import DrawKeys
+from penstock.core.errors import RowError
+from penstock.transform.family import Workspace
 
 #: Characters that this Python's Unicode knows.
 TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cn", "Co")), max_size=40)
@@ -75,6 +79,13 @@ def test_ibans_are_those_with_the_right_checksum() -> None:
         ("10.0.0.1 256.1.1.1 1.2.3.4.5", "[ip] 256.1.1.1 1.2.3.4.5"),
         ("fe80::1%eth0 12:30:45 C::d", "[ip]%eth0 12:30:45 C::d"),
         ("+44 20 7946 0958 or (212) 555-0123", "[phone] or [phone]"),
+        ("http://192.0.2.17:8080 10.0.0.1-10.0.0.5 v1.2.3.4.5", "http://[ip]:8080 [ip]-[ip] v1.2.3.4.5"),
+        ("2001:db8::1: denied 1:2:3:4:5:6:7:8:9", "[ip]: denied 1:2:3:4:5:6:7:8:9"),
+        ("4111 1111 1111 1111 12/26", "[credit_card] 12/26"),
+        ("4111-1111-1111-1111 123", "[credit_card] 123"),
+        ("5555555555554444 4111111111111111", "[credit_card] [credit_card]"),
+        ("+49 30 901820 12345 67890", "[phone] 67890"),
+        ("call 212 555 0123 or 1 212 555 0123", "call [phone] or [phone]"),
         ("2024-01-02 3.14159 12345678901", "2024-01-02 3.14159 12345678901"),
         ("", ""),
     ],
@@ -158,6 +169,25 @@ def test_the_same_batches_on_ranks_in_a_process_resumed_and_cached(tmp_path: Pat
         (lambda: ps.text.Normalize(whitespace="tabs"), "choose 'keep'"),
         (lambda: ps.text.Redact(["name"]), "name some of email"),
         (lambda: ps.text.Redact([]), "name some of email"),
+        (lambda: ps.text.Redact(5), "kinds=5; name some of email"),  # type: ignore[arg-type]
+        (lambda: ps.text.Redact(None), "kinds=None; name some of email"),  # type: ignore[arg-type]
+        (lambda: ps.text.Redact([["email"]]), "name some of email"),  # type: ignore[list-item]
+        (lambda: ps.text.Redact(replacement="\ud800"), "half of a surrogate pair"),
+        (lambda: ps.text.Normalize(np.array(["NFC"])), "choose NFC"),  # type: ignore[arg-type]
+        (lambda: ps.text.C4(max_word_length=2**80), "of at most 64 bits"),
+        (lambda: ps.text.filters.c4(max_word_length=2**80), "of at most 64 bits"),
+        (lambda: ps.text.filters.gopher(max_doc_words=10**400), "give a number"),
+        (lambda: ps.text.filters.gopher(top_n_grams=[(2, 10**400)]), "give pairs of words"),
+        (lambda: ps.text.filters.gopher(dup_n_grams=[(2, 0.1)] * 101), "has 101 pairs; give 100 at most"),
+        (
+            lambda: ps.text.filters.language("text", ["eng", "ger"]),
+            "'ger' is no code .*; give 'deu' for 'ger', or some of",
+        ),
+        (
+            lambda: ps.text.filters.language("text", ["zho", "fas", "nor"]),
+            "'cmn' for 'zho', or 'pes' for 'fas', or 'nob' for",
+        ),
+        (lambda: ps.text.filters.language("text", "msa"), "'msa' is no code that whatlang gives; give some of afr"),
         (lambda: ps.text.Redact(["ip"], {"email": "x"}), "one for each of ip"),
         (lambda: ps.text.C4(min_num_sentences=2.5), "a whole number"),  # type: ignore[arg-type]
         (lambda: ps.text.Language(into=""), "the name of a column"),
@@ -178,9 +208,31 @@ def test_what_cannot_work_is_refused(make: Any, found: str) -> None:
         make()
 
 
+def test_other_codes_are_those_of_whatlangs_languages() -> None:
+    from penstock.core import kernels
+    from penstock.transform.text.filters import _OTHER_CODES
+
+    told = kernels.text_language_codes()
+    assert told == sorted({*told})
+    assert len(told) > 60
+    assert {*_OTHER_CODES.values()} <= {*told}
+    assert not {*_OTHER_CODES} & {*told}
+
+
+@pytest.mark.parametrize(
+    "op", [ps.text.Normalize(), ps.text.Redact(), ps.text.C4(), ps.text.Language()], ids=lambda op: type(op).__name__
+)
+def test_text_that_is_no_utf8_names_its_column(op: Any) -> None:
+    data = pa.py_buffer(b"a\xed\xa0")
+    edges = pa.py_buffer(np.array([0, 1, 3], dtype=np.int64))
+    column = pa.Array.from_buffers(pa.large_string(), 2, [None, edges, data])
+    step = op.step("words", {}, 0)
+    with pytest.raises(RowError, match="row 1: column 'words': byte 0 of the text is no UTF-8"):
+        step({"words": column}, DrawKeys(np.arange(2), 0), Workspace(allocate=lambda *_: None))
+
+
 def test_text_that_is_no_utf8_is_an_error() -> None:
     from penstock.core import kernels
-    from penstock.core.errors import RowError
 
     edges, data = np.array([0, 1, 3], dtype=np.int64), np.frombuffer(b"a\xed\xa0", dtype=np.uint8)
     for work in (

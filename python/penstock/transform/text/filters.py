@@ -6,10 +6,11 @@ A predicate is an expression. `filter` reads the column once, ahead, and keeps w
 from __future__ import annotations
 
 import inspect
-import math
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.arguments import is_encodable
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
 
 __all__ = ["c4", "fineweb", "gopher", "language"]
 
+#: Other codes of languages that whatlang tells, and whatlang's own.
+_OTHER_CODES = dict(
+    re.findall(
+        r"(\w+)=(\w+)",
+        "arb=ara arm=hye azj=aze bur=mya chi=cmn cze=ces dut=nld ekk=est fas=pes fil=tgl fre=fra geo=kat ger=deu gre=ell lvs=lav "
+        "mac=mkd nor=nob npi=nep ory=ori per=pes rum=ron slo=slk twi=aka uzn=uzb wel=cym zho=cmn",
+    )
+)
+#: Native code takes whole numbers of 64 bits.
+_WHOLE = 1 << 63
+#: Rules have numbers of 8 bits.
+_MOST_PAIRS = 100
 #: Gopher's stop words.
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
@@ -65,8 +78,8 @@ def gopher(
         dup_para_frac: the same of paragraphs.
         dup_line_char_frac: the part of characters in lines that came before, at most.
         dup_para_char_frac: the same of paragraphs.
-        top_n_grams: words of an n-gram, and the part of characters in the most frequent one, at most.
-        dup_n_grams: words of an n-gram, and the part of characters in those that came before, at most.
+        top_n_grams: words of an n-gram, and the part of characters in the most frequent one, at most; up to 100 pairs.
+        dup_n_grams: words of an n-gram, and the part of characters in those that came before, at most; up to 100 pairs.
 
     Returns:
         A predicate for `filter`; `why` names the rule that a text breaks, "" for none.
@@ -178,25 +191,33 @@ def language(column: str | Expression, languages: str | Sequence[str], *, min_co
 
     Args:
         column: of text.
-        languages: a code of ISO 639-3, such as "eng", or several.
+        languages: a code of ISO 639-3 that whatlang tells, such as "eng", or several. Persian is "pes", Mandarin "cmn", Norwegian "nob".
         min_confidence: from 0 to 1, how sure whatlang must be. Default: 0.
 
     Returns:
         A predicate for `filter`.
 
     Raises:
-        PlanError: for what is no code.
+        PlanError: for a code that whatlang does not tell.
 
     Example:
         pages = ps.from_arrays({"text": ["The library is closed today.", "Die Bibliothek ist heute leider geschlossen."]})
         len(pages.filter(ps.text.filters.language("text", "deu"))) == 1
     """
+    from penstock.core import kernels
     from penstock.plan.expression import expression_of
     from penstock.plan.text_rules import language_rule
 
     codes = (languages,) if isinstance(languages, str) else tuple(_texts("language", "languages", languages))
     if not codes or any(len(one) != 3 or not one.isalpha() or not one.islower() for one in codes):
         raise PlanError(f"language: languages={quoted(languages)}; give codes of three letters, of ISO 639-3: 'eng'")
+    told = kernels.text_language_codes()
+    unknown = [one for one in codes if one not in told]
+    if unknown:
+        others = "".join(f"{_OTHER_CODES[one]!r} for {one!r}, or " for one in unknown if one in _OTHER_CODES)
+        raise PlanError(
+            f"language: {', '.join(map(repr, unknown))} is no code that whatlang gives; give {others}some of {', '.join(told)}"
+        )
     if isinstance(min_confidence, bool) or not isinstance(min_confidence, (int, float)) or not 0 <= min_confidence <= 1:
         raise PlanError(f"language: min_confidence={quoted(min_confidence)}; give a number from 0 to 1")
     return language_rule(expression_of("language", column), codes, float(min_confidence))
@@ -224,11 +245,10 @@ def _rule(
         if one in flags:
             right, what = isinstance(value, bool), "True or False"
         elif one in whole:
-            right, what = type(value) is int, "a whole number"
+            right, what = type(value) is int and -_WHOLE <= value < _WHOLE, "a whole number of at most 64 bits"
         else:
             may_be_none = name == "gopher"
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
-            right, what = is_number or (may_be_none and value is None), "a number"
+            right, what = _is_number(value) or (may_be_none and value is None), "a number"
         if not right:
             raise PlanError(f"filters.{name}: {one}={quoted(value)}; give {what}")
     if "short_line_length" in given and given["short_line_length"] < 0:
@@ -236,11 +256,23 @@ def _rule(
     return text_rule(column, name, given, usual)
 
 
+def _is_number(value: Any) -> bool:
+    """Whether it is one that a float holds, and not NaN."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return float(value) == float(value)
+    except OverflowError:
+        return False
+
+
 def _texts(name: str, argument: str, given: Any) -> list[str]:
     if isinstance(given, str) or not isinstance(given, (Sequence, set, frozenset)):
         raise PlanError(f"filters.{name}: {argument}={quoted(given)}; give several texts")
-    if not all(isinstance(one, str) and one for one in given):
-        raise PlanError(f"filters.{name}: {argument}={quoted(given)}; give texts of a character or more")
+    if not all(isinstance(one, str) and one and is_encodable(one) for one in given):
+        raise PlanError(
+            f"filters.{name}: {argument}={quoted(given)}; give texts of a character or more that can be encoded"
+        )
     return sorted(given) if isinstance(given, (set, frozenset)) else list(given)
 
 
@@ -250,17 +282,14 @@ def _pairs(name: str, argument: str, given: Any) -> tuple[tuple[int, float], ...
     )
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise wrong
+    if len(given) > _MOST_PAIRS:
+        raise PlanError(f"filters.{name}: {argument} has {len(given):,} pairs; give {_MOST_PAIRS} at most")
     pairs = []
     for pair in given:
         if not isinstance(pair, Sequence) or len(pair) != 2:
             raise wrong
         words, part = pair
-        if (
-            type(words) is not int
-            or not 1 <= words <= 1000
-            or isinstance(part, bool)
-            or not isinstance(part, (int, float))
-        ):
+        if type(words) is not int or not 1 <= words <= 1000 or not _is_number(part):
             raise wrong
         pairs.append((words, float(part)))
     return tuple(pairs)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.arguments import is_encodable, is_one_of
 from penstock.core.columns.rows import spans_to_arrow
 from penstock.core.columns.spec import Columns, Field, Spans, Spec, is_text
 from penstock.core.columns.text_parts import TextParts, text_array, text_parts
 from penstock.core.draw_keys import DrawKeys
-from penstock.core.errors import PlanError
+from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.transform.family import Workspace
 from penstock.transform.text.op import Step, TextOp
@@ -31,6 +33,15 @@ def _parts(name: str, column: Any) -> TextParts:
         found = kind or getattr(column, "dtype", type(column).__name__)
         raise PlanError(f"transform: column {quoted(name)} is {found}; give it text")
     return text_parts(column)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Names the column in an error about a row."""
+    try:
+        yield
+    except RowError as error:
+        raise RowError(error.row, f"column {quoted(name)}: {error.found}", error.do) from None
 
 
 class TextToText(TextOp):
@@ -51,7 +62,8 @@ class TextToText(TextOp):
 
         def step(columns: Columns, keys: DrawKeys, work: Workspace) -> Columns:  # noqa: ARG001
             parts = _parts(name, columns[name])
-            return {name: text_array(self.written(parts, work.threads), parts[2])}
+            with _naming(name):
+                return {name: text_array(self.written(parts, work.threads), parts[2])}
 
         return step
 
@@ -83,9 +95,9 @@ class Normalize(TextToText):
 
     def __post_init__(self) -> None:
         """PlanError for what there is not."""
-        if self.form is not None and self.form not in ("NFC", "NFD", "NFKC", "NFKD"):
+        if self.form is not None and not is_one_of(self.form, ("NFC", "NFD", "NFKC", "NFKD")):
             raise PlanError(f"Normalize: form={quoted(self.form)}; choose NFC, NFD, NFKC or NFKD, or None")
-        if self.whitespace not in ("keep", "single", "lines"):
+        if not is_one_of(self.whitespace, ("keep", "single", "lines")):
             raise PlanError(f"Normalize: whitespace={quoted(self.whitespace)}; choose 'keep', 'single' or 'lines'")
         if not isinstance(self.lowercase, bool):
             raise PlanError(f"Normalize: lowercase={quoted(self.lowercase)}; give True or False")
@@ -120,9 +132,10 @@ class Redact(TextToText):
 
     def __post_init__(self) -> None:
         """PlanError for kinds that there are not."""
-        kinds = (self.kinds,) if isinstance(self.kinds, str) else tuple(self.kinds)
-        if not kinds or len({*kinds}) < len(kinds) or not {*kinds} <= {*_KINDS}:
-            raise PlanError(f"Redact: kinds={quoted([*kinds])}; name some of {', '.join(_KINDS)}, each once")
+        given = (self.kinds,) if isinstance(self.kinds, str) else self.kinds
+        kinds = tuple(given) if isinstance(given, Iterable) else ()
+        if not kinds or not all(is_one_of(kind, _KINDS) for kind in kinds) or len({*kinds}) < len(kinds):
+            raise PlanError(f"Redact: kinds={quoted(self.kinds)}; name some of {', '.join(_KINDS)}, each once")
         words = self.replacement
         if isinstance(words, str):
             words = dict.fromkeys(kinds, words)
@@ -130,6 +143,9 @@ class Redact(TextToText):
             raise PlanError(
                 f"Redact: replacement={quoted(self.replacement)}; give a text, or one for each of {', '.join(kinds)}"
             )
+        if not all(is_encodable(words[kind]) for kind in kinds):
+            raise PlanError(f"Redact: replacement={quoted(self.replacement)} has half of a surrogate pair; remove it")
+        kinds = tuple(map(str, kinds))  # of NumPy's texts, too
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "replacement", {kind: words[kind].replace("{kind}", kind) for kind in kinds})
 
@@ -184,10 +200,10 @@ class C4(TextToText):
         """PlanError for thresholds of another type."""
         for name, field in self.__dataclass_fields__.items():
             value = getattr(self, name)
-            if name[0] != "_" and type(value) is not type(field.default):
-                raise PlanError(
-                    f"C4: {name}={quoted(value)}; give {'True or False' if field.type == 'bool' else 'a whole number'}"
-                )
+            default: Any = field.default
+            if type(value) is not type(default) or not -(1 << 63) <= value < 1 << 63:
+                what = "True or False" if field.type == "bool" else "a whole number of at most 64 bits"
+                raise PlanError(f"C4: {name}={quoted(value)}; give {what}")
 
     def written(self, parts: TextParts, threads: int) -> tuple[Any, Any]:
         """See `TextToText`."""
@@ -206,7 +222,7 @@ class Language(TextOp):
         into: the name of the column of codes: "eng", "deu", …, "" where there is nothing to tell by. The other one is `into` and "_confidence". Default: "language".
 
     Returns:
-        The op, for `Dataset.transform`: the text stays. Of a null both are null.
+        The op, for `Dataset.transform`: the text stays. Of a null the code is null, and so is the confidence of a column that is known to have nulls, as `nulls="arrow"` reads it; otherwise it is 0.
 
     Raises:
         PlanError: for what is no name, and by `transform` for a column that is not text.
@@ -220,7 +236,7 @@ class Language(TextOp):
 
     def __post_init__(self) -> None:
         """PlanError for what is no name."""
-        if not isinstance(self.into, str) or not self.into:
+        if not isinstance(self.into, str) or not self.into or not is_encodable(self.into):
             raise PlanError(f"Language: into={quoted(self.into)}; give the name of a column")
 
     def makes(self, name: str) -> tuple[str, ...]:  # whichever it is
@@ -246,7 +262,8 @@ class Language(TextOp):
 
         def step(columns: Columns, keys: DrawKeys, work: Workspace) -> Columns:  # noqa: ARG001
             parts = _parts(name, columns[name])
-            codes, sure = kernels.text_languages(parts, work.threads)
+            with _naming(name):
+                codes, sure = kernels.text_languages(parts, work.threads)
             made: Any = pa.array(sure, mask=parts[2]) if nullable else np.asarray(sure)
             return {self.into: text_array(codes, parts[2]), f"{self.into}_confidence": made}
 
