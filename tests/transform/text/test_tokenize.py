@@ -282,6 +282,8 @@ def test_columns_that_do_not_fit() -> None:
         rows.transform(label=tokenize())
     with pytest.raises(ps.PlanError, match="no column 'other'"):
         rows.transform(text=tokenize(pair="other"))
+    with pytest.raises(ps.PlanError, match="on that column itself"):
+        rows.transform(text=tokenize(pair="text"))
     with pytest.raises(ps.PlanError, match="which is uint8"):
         rows.transform(text=[ps.text.Bytes(), tokenize()])
 
@@ -290,6 +292,37 @@ def test_columns_that_do_not_fit() -> None:
 def test_a_column_that_exists_is_not_written_over(said: dict[str, str]) -> None:
     with pytest.raises(ps.PlanError, match=f"Tokenize makes column '{next(iter(said.values()))}'.*say into="):
         data(**said)
+
+
+@pytest.mark.parametrize(
+    "chains",
+    [
+        {"text": tokenize(), "other": tokenize(end="<|endoftext|>")},
+        {"other": ps.text.Normalize(), "text": tokenize(into="other")},
+        {"text": tokenize(into="other"), "other": ps.text.Normalize()},
+        {"text": [tokenize(), tokenize()]},
+        {"text": [tokenize(offsets="places"), tokenize(into="places")]},
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_one_transform_makes_a_column_once(chains: dict[str, Any], known: bool) -> None:
+    rows = ps.from_arrays({"text": TEXTS, "other": TEXTS})
+    with pytest.raises(ps.PlanError, match=r"make column .(tokens|other|places).; say into="):
+        (rows if known else rows.map(dict)).transform(**chains)
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        (ps.text.Normalize, r"Normalize is a class of ops; write Normalize\(\)"),
+        ([ps.text.Bytes], r"write Bytes\(\)"),
+        (None, "None is not an op"),
+        ("Tokenize", "'Tokenize' is not an op"),
+    ],
+)
+def test_what_is_no_op(given: Any, match: str) -> None:
+    with pytest.raises(ps.PlanError, match=match):
+        ps.from_arrays({"text": TEXTS}).transform(text=given)
 
 
 def test_a_difference_to_the_own_library_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,14 +112,37 @@ class Transform(Verb):
 
     def _check_ops(self) -> None:
         chains = dict(self.ops)
+        for op in (op for _, ops in self.ops for op in ops):
+            if isinstance(op, type) and hasattr(op, "beside"):
+                raise PlanError(f"transform: {op.__name__} is a class of ops; write {op.__name__}()")
+            if not hasattr(op, "beside"):
+                raise PlanError(
+                    f"transform: {quoted(op)} is not an op; use those of penstock.image, penstock.text or penstock.table, or map()"
+                )
+        self._check_made()
         for name, ops in self.ops:
             for op in ops:
-                if hasattr(op, "beside"):
-                    op.beside(name, chains)
+                op.beside(name, chains)
                 if getattr(op, "on_batch", False):
                     raise PlanError(
                         f"transform: {op} works on whole batches, not on {quoted(name)} alone; write batch(…).transform({type(op).__name__}(…))"
                     )
+
+    def _check_made(self) -> None:
+        """PlanError for a column that two chains make, or two ops of one beside its own."""
+        makers = dict[str, str]()
+        for name, made in made_by(self).items():
+            for one in made:
+                if one in makers:
+                    raise PlanError(
+                        f"transform: the ops on {quoted(makers[one])} and on {quoted(name)} make column {quoted(one)}; say into= of one, or write two transforms"
+                    )
+                makers[one] = name
+        for name, ops in self.ops:
+            beside = [one for op in ops for one in op.makes(name) if one != name]
+            for one in beside:
+                if beside.count(one) > 1:
+                    raise PlanError(f"transform: two ops on {quoted(name)} make column {quoted(one)}; say into= of one")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

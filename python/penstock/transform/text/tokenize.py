@@ -130,6 +130,10 @@ class Tokenize(TextOp):
 
     def beside(self, name: str, chains: Mapping[str, Any]) -> None:
         """See `Op`."""
+        if self.pair == name:
+            raise PlanError(
+                f"transform: Tokenize(pair={quoted(self.pair)}) on that column itself; give pair= the column of second texts"
+            )
         if self.pair is not None and (chains[name][0] != self or self.pair in chains):
             raise PlanError(
                 f"transform: Tokenize(pair={quoted(self.pair)}) on column {quoted(name)}: write what changes either text in a transform before"
