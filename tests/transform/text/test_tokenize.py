@@ -251,6 +251,27 @@ def test_bad_files_of_tiktoken(data: bytes, pattern: str, special: dict[str, int
 @pytest.mark.parametrize(
     ("said", "match"),
     [
+        ({"special_tokens": ["a"]}, "pass a dict of their ids"),
+        ({"special_tokens": None}, "pass a dict of their ids"),
+        ({"special_tokens": {"a": "1"}}, "'a' has the id '1'; pass a whole number"),
+        ({"special_tokens": {"a": -1}}, "has the id -1; pass a whole number"),
+        ({"special_tokens": {"a": 1 << 40}}, "pass a whole number from 0 to 2,147,483,647"),
+        ({"special_tokens": {"a": True}}, "has the id True"),
+        ({"special_tokens": {3: 5_000}}, "the name of a special token=3; pass a text"),
+        ({"pattern": 5}, "pattern=5; pass a text"),
+        ({"path": 5}, "path: 5 is no path"),
+        ({"path": "a\0b"}, "zero byte"),
+    ],
+)
+def test_words_of_tiktoken_that_do_not_fit(said: dict[str, Any], match: str, tmp_path: Path) -> None:
+    (tmp_path / "own.tiktoken").write_bytes(RANKS)
+    with pytest.raises(ps.PlanError, match=match):
+        ps.text.Tokenize(ps.text.Tiktoken(**{"path": tmp_path / "own.tiktoken", "pattern": r"\S+", **said}))
+
+
+@pytest.mark.parametrize(
+    ("said", "match"),
+    [
         ({"special_in_text": "maybe"}, "pass one of 'error', 'as_text', 'as_token'"),
         ({"keep": "middle"}, "pass one of 'first', 'last'"),
         ({"max_length": 0}, "whole number"),
@@ -260,6 +281,10 @@ def test_bad_files_of_tiktoken(data: bytes, pattern: str, special: dict[str, int
         ({"type_ids": "types"}, "give pair="),
         ({"pair": "other", "offsets": "places"}, "offsets of pairs"),
         ({"into": 3}, "pass a text"),
+        ({"into": None}, "into=None; pass a text"),
+        ({"into": ""}, "no name of a column"),
+        ({"pair": "other", "type_ids": 5}, "type_ids=5; pass a text"),
+        ({"pair": "other", "type_ids": ["x"]}, "type_ids=.*; pass a text"),
         ({"add_special_tokens": "yes"}, "True or False"),
     ],
 )
@@ -269,7 +294,12 @@ def test_words_that_do_not_fit(said: dict[str, Any], match: str) -> None:
 
 
 def test_what_is_no_tokenizer(tmp_path: Path) -> None:
-    for given, match in ((3, "is no tokenizer"), (tmp_path / "nowhere", "No such file"), ("a.tiktoken", "Tiktoken\\(")):
+    for given, match in (
+        (3, "is no tokenizer"),
+        (tmp_path / "nowhere", "No such file"),
+        ("a.tiktoken", "Tiktoken\\("),
+        ("a\0b", "zero byte"),
+    ):
         with pytest.raises(ps.PlanError, match=match):
             ps.text.Tokenize(given)
     with pytest.raises(ps.PlanError, match="byte-level BPE"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.core import kernels
+from penstock.core.arguments import check_texts, is_whole, path_of
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Native tokenizers that a process keeps: each takes some ten megabytes.
 _KEPT = 8
+#: Ids are int32.
+_LAST_ID = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -118,9 +121,9 @@ def model_of(given: Any) -> Model:
     if isinstance(given, Model):
         return given
     if isinstance(given, (str, Path)):
-        return _of_file(Path(given))
+        return _of_file(Path(path_of("Tokenize", given)))
     if isinstance(given, Tiktoken):
-        return Model("tiktoken", _read(Path(given.path)), given.pattern, tuple(sorted(given.special_tokens.items())))
+        return _of_tiktoken(given)
     given = getattr(given, "backend_tokenizer", given)  # of transformers
     library = type(given).__module__.partition(".")[0]
     if library == "tokenizers" and hasattr(given, "to_str"):
@@ -148,6 +151,23 @@ def _of_file(path: Path) -> Model:
         )
     data = _read(path)
     return Model("json" if data.lstrip()[:1] == b"{" else "sentencepiece", data)
+
+
+def _of_tiktoken(given: Tiktoken) -> Model:
+    path = path_of("Tiktoken: path", given.path)
+    check_texts("Tiktoken", pattern=given.pattern)
+    special = given.special_tokens
+    if not isinstance(special, Mapping):
+        raise PlanError(f"Tiktoken: special_tokens={quoted(special)}; pass a dict of their ids, by name")
+    for name, number in special.items():
+        check_texts("Tiktoken", **{"the name of a special token": name})
+        if not is_whole(number) or isinstance(number, bool) or not 0 <= number <= _LAST_ID:
+            raise PlanError(
+                f"Tiktoken: special_tokens: {quoted(name)} has the id {quoted(number)}; pass a whole number from 0 to {_LAST_ID:,}"
+            )
+    return Model(
+        "tiktoken", _read(Path(path)), given.pattern, tuple(sorted((one, int(special[one])) for one in special))
+    )
 
 
 def _of_ranks(ranks: Mapping[bytes, int], pattern: str, special_tokens: Mapping[str, int]) -> Model:

@@ -110,9 +110,17 @@ class Tokenize(TextOp):
         for word, value, choices in (("special_in_text", self.special_in_text, _SPECIAL), ("keep", self.keep, _KEEP)):
             if not is_one_of(value, choices):
                 raise PlanError(f"Tokenize: {word}={quoted(value)}; pass one of {', '.join(map(repr, choices))}")
-        texts = {"into": self.into, "begin": self.begin, "end": self.end, "offsets": self.offsets, "pair": self.pair}
-        check_texts("Tokenize", **{name: text for name, text in texts.items() if text is not None})
+        texts = {
+            "begin": self.begin,
+            "end": self.end,
+            "offsets": self.offsets,
+            "pair": self.pair,
+            "type_ids": self.type_ids,
+        }
+        check_texts("Tokenize", into=self.into, **{name: text for name, text in texts.items() if text is not None})
         columns = [one for one in (self.into, self.offsets, self.type_ids, self.pair) if one is not None]
+        if "" in columns:
+            raise PlanError("Tokenize: '' is no name of a column; give into=, offsets=, pair= and type_ids= one")
         if len({*columns}) < len(columns):
             raise PlanError(f"Tokenize: one name for two columns, among {', '.join(columns)}; give each its own")
         if self.pair is not None and self.offsets is not None:
