@@ -324,6 +324,14 @@ def test_a_column_that_exists_is_not_written_over(said: dict[str, str]) -> None:
         data(**said)
 
 
+def test_a_column_behind_a_function_is_not_written_over() -> None:
+    rows = ps.from_arrays({"text": TEXTS}).map(lambda batch: {**batch, "tokens": batch["text"]})
+    with pytest.raises(ps.PlanError, match="makes column 'text', which there is already"):
+        rows.transform(text=tokenize(into="text"))
+    with pytest.raises(ps.PlanError, match="makes column 'tokens', which there is already"):
+        passes(rows.transform(text=tokenize()).batch(4), 1)
+
+
 @pytest.mark.parametrize(
     "chains",
     [

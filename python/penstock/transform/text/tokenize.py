@@ -19,7 +19,6 @@ from penstock.transform.text.same_ids import exact
 _SPECIAL = ("error", "as_text", "as_token")
 _KEEP = ("first", "last")
 _ALL = 1 << 62
-_TEXT = Field("string")
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,6 +137,7 @@ class Tokenize(TextOp):
 
     def beside(self, name: str, chains: Mapping[str, Any]) -> None:
         """See `Op`."""
+        check_new("Tokenize", self.makes(name), {name: Field("string")})  # behind a function nothing else is known
         if self.pair == name:
             raise PlanError(
                 f"transform: Tokenize(pair={quoted(self.pair)}) on that column itself; give pair= the column of second texts"
@@ -151,7 +151,7 @@ class Tokenize(TextOp):
         """See `Op`."""
         for column in self.needs(name):
             self.check_text(column, given)
-        check_new("Tokenize", self.makes(name), {**given, name: _TEXT})
+        check_new("Tokenize", self.makes(name), given)
         nullable = any(column in given and given[column].nullable for column in self.needs(name))
         made = {self.into: Field("int32", (None,), nullable=nullable)}
         if self.offsets is not None:
