@@ -223,7 +223,8 @@ def test_bad_images_of_views_are_left_out(on_error: Any) -> None:
     plan = ps.from_arrays(some).transform(image=[I.Decode(), *VIEW], view=I.From("image", VIEW))
     with pytest.warns(UserWarning, match="not an image"):
         batches = passes(plan.batch(2), 1, on_error=on_error)
-    assert [len(batch["view"]) for batch in batches] == [2] * (ROWS // 2)
+    left = ROWS - 2 if on_error == "skip" else ROWS
+    assert [len(batch["view"]) for batch in batches] == [2] * (left // 2)
     assert all(len(batch["view"]) == len(batch["image"]) for batch in batches)
 
 

@@ -49,6 +49,7 @@ fn text_mask(
 }
 
 type Rows<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
+type TextRows<'py> = (Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>);
 
 /// Rows of tokens without spans, and the spans. Raises RowError for a row that needs more sentinels.
 #[pyfunction]
@@ -90,7 +91,7 @@ fn text_middles<'py>(
     share: f64,
     suffix_first: f64,
     marks: [String; 3],
-) -> PyResult<(Bound<'py, PyArray1<u8>>, Bound<'py, PyArray1<i64>>)> {
+) -> PyResult<TextRows<'py>> {
     let (keys, texts) = (keys.as_slice()?, Texts::new(edges.as_slice()?, data.as_slice()?, &[]));
     let texts =
         texts.filter(|texts| texts.rows() == keys.len()).ok_or_else(|| misuse("texts and keys do not fit together"))?;

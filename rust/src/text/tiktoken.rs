@@ -131,7 +131,7 @@ fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
             made.push((bits >> held) as u8);
         }
     }
-    (text.len() % 4 == 0).then_some(made)
+    text.len().is_multiple_of(4).then_some(made)
 }
 
 #[cfg(test)]

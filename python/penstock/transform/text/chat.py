@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.core.arguments import check_texts, check_whole, hold_as_int, is_encodable, is_one_of
 from penstock.core.columns.spec import Columns, Field, Spec
 from penstock.core.errors import PlanError, RowError
+from penstock.core.installing import pip_install
 from penstock.core.messages import quoted
 from penstock.transform.family import Chains, Workspace
 from penstock.transform.text.chat_files import Template, chat_of
@@ -126,7 +127,7 @@ class ChatTemplate(TextOp):
         try:
             from penstock.transform.text.chat_jinja import ChatRenderer
         except ImportError:
-            raise PlanError("ChatTemplate needs jinja2; pip install 'penstock[text]'") from None
+            raise PlanError(f"ChatTemplate needs jinja2; {pip_install('jinja2')}") from None
         try:
             now = None if self.date is None else datetime.fromisoformat(self.date)
         except ValueError:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.core import kernels
 from penstock.core.arguments import check_texts, is_whole, path_of
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 from penstock.core.messages import quoted
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _by_library(model: Model) -> LibraryTokenizer:  # a key
         from penstock.transform.text.library_tokenizer import LibraryTokenizer
     except ImportError:
         raise PlanError(
-            "Tokenize: this tokenizer.json needs the package tokenizers; pip install 'penstock[text]'"
+            f"Tokenize: this tokenizer.json needs the package tokenizers; {pip_install('tokenizers')}"
         ) from None
     try:
         return LibraryTokenizer(model.data.decode())

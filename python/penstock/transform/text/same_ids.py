@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import PlanError
+from penstock.core.installing import pip_install
 from penstock.core.messages import quoted
 from penstock.transform.text.models import Model
 from penstock.transform.text.native_texts import native_texts
@@ -76,7 +77,7 @@ def _check_once(model: Model) -> None:
     library, own = _OWN[model.kind]
     if model.is_unigram:  # sums that differ by a rounding decide between ways that are equally good
         raise PlanError(
-            "Tokenize: a tokenizer.json of a Unigram model needs the package tokenizers; pip install 'penstock[text]'"
+            f"Tokenize: a tokenizer.json of a Unigram model needs the package tokenizers; {pip_install('tokenizers')}"
         )
     if find_spec(library) is not None:
         _compare(model, own(model))
