@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn symbols_are_taken_wherever_they_stand() {
         let piece = |text, id, score, is_symbol| Scored { text, id, score, is_symbol };
-        let pieces = [piece("a", 1, 0.0, false), piece("aa", 2, -9.0, true)];
-        assert_eq!(ids(&Unigram::new(&pieces, 0, None).unwrap(), "aaa"), [2, 1]);
+        let pieces = [piece("a", 1, -1.0, false), piece("aa", 2, -9.0, true)];
+        assert_eq!(ids(&Unigram::new(&pieces, 0, None).unwrap(), "aa"), [2]);
     }
 }
