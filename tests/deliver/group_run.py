@@ -163,7 +163,7 @@ def differences() -> dict[str, Any]:
         "rows": begun(dataset(49 if rank == 2 else 48, drop_last=True)),
         "seed": begun(dataset(seed=int(rank == 3))),
         "size": begun(dataset(size=12 + 12 * (rank == 0))),
-        "policy": begun(dataset(), on_error="skip" if rank == 1 else "raise"),
+        "policy": begun(dataset(), on_error="substitute" if rank == 1 else "raise"),
         "all": begun(dataset(seed=rank)),
         "functions": begun(plain.map(_add(rank)).batch(12)),
         "not made": begun(dataset(49 if rank == 2 else 48)),

@@ -162,7 +162,7 @@ def test_ranks_that_would_see_other_batches_than_their_peers(seen: list[dict[str
         ("rows", 2, "the data was 49 samples with digest"),
         ("seed", 3, "verb 2 was 'shuffle seed=1' and is 'shuffle'"),
         ("size", 0, "verb 3 was 'batch size=24' and is 'batch size=12'"),
-        ("policy", 1, "on_error was 'skip' and is 'raise'"),
+        ("policy", 1, "on_error was 'substitute' and is 'raise'"),
     ],
 )
 def test_ranks_that_differ_fail_on_all(seen: list[dict[str, Any]], what: str, rank: int, text: str) -> None:
