@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +14,6 @@ from penstock.core.errors import DataError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.shards import Shards
 from penstock.core.limits import Limits
-from penstock.core.lru import Lru
 from penstock.format.parquet.layout import Path
 from penstock.source.tables.hive import Folders
 from penstock.source.tables.ranged_file import open_shard
@@ -26,18 +24,6 @@ NO_PARQUET = (
     "write it again"
 )
 DAMAGED = "the file is damaged, write it again"
-#: Of so many files it is remembered what they say of themselves.
-_FOOTERS = 32
-
-
-class Footers(Lru[int, pq.FileMetaData]):
-    """Footers that were read lately, by file. Copies in other processes begin empty."""
-
-    def __init__(self) -> None:
-        super().__init__(_FOOTERS)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Footers, ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +36,6 @@ class ParquetFiles:
     verify: bool
     folders: Folders = field(default_factory=Folders)
     plain_bytes: int = SMALL_BYTES
-    footers: Footers = field(default_factory=Footers)
 
     def place(self, shard: int, group: int) -> str:
         """A row group, for messages."""
@@ -114,14 +99,8 @@ class ParquetFiles:
         """A file's reader; DataError if it is none."""
         opened = opened or self.bytes_of(shard)
         with arrow_errors(self.shards.path(shard), NO_PARQUET):
-            file = pq.ParquetFile(
-                opened,
-                metadata=self.footers.get(shard),
-                pre_buffer=True,
-                page_checksum_verification=self.verify,
-            )
+            file = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=self.verify)
             check_names(file.schema_arrow)  # names that are not UTF-8 are reported here
-            self.footers.put(shard, file.metadata)
             return file
 
 
