@@ -29,10 +29,10 @@ class Seen:
         self._pass.begin()
         self._pass.remainder = last_rows
 
-    def take(self, *, is_last: bool) -> None:
-        """The batch that is given to the user next is the last one of the pass, or not."""
+    def take_last(self) -> None:
+        """The batch that is given to the user next is the last one of the pass."""
         if self._pass is not None:
-            self._pass.end_of_dataloader = is_last
+            self._pass.end_of_dataloader = True
 
     def end(self) -> None:
         """The pass has ended, or was broken off."""

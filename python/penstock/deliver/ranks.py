@@ -142,10 +142,10 @@ class Ranks:
                 f"the same batch, pass mesh=mesh and data_dims=…, the dimensions along which batches differ"
             )
 
-    def watch(self, began: FoundRank) -> Callable[[], None]:
-        """A function to call before each batch of a pass: PlanError if there is another process group now, in which ranks get other rows."""
+    def watch(self, began: FoundRank) -> Callable[[], None] | None:
+        """A function to call before each batch of a pass: PlanError if there is another process group now, in which ranks get other rows. None where there cannot be one."""
         if began.origin != _GROUP or self.process_group is not None:
-            return _nobody
+            return None
         find_group = importlib.import_module("penstock.deliver.torch").group_of_all
         group = find_group()
 

@@ -48,12 +48,15 @@ class EpochPass(Generic[BatchT]):
                 if rank.ledger is not None:
                     take = rank.ledger.recording(share.rows_of(item), take)
                 del item
-                step = progress.step
+                taken, step = self._taking(take), progress.step
                 for _ in range(steps_here):
-                    check_ranks()
+                    if check_ranks is not None:
+                        check_ranks()
                     step += 1
+                    if step == steps:
+                        self.seen.take_last()
                     # Nothing of it is held here: its memory is used again as soon as the consumer lets go.
-                    yield self._taken(take, step, is_last=step == steps)
+                    yield taken(step)
                     if self.number != progress.newest_pass:
                         self._check()
                     if share is not rank.share:
@@ -107,15 +110,21 @@ class EpochPass(Generic[BatchT]):
                 error.__traceback__ = users_part(error)
                 raise
 
-    def _taken(self, take: Callable[[], BatchT], step: int, *, is_last: bool) -> BatchT:
-        """The batch before the position `step`; from now on a state says that it was taken."""
-        while True:
-            with self.rank.taking:
-                if self.rank.preempted is None:
-                    self.rank.progress.untouched, self.rank.progress.step = False, step
-                    self.seen.take(is_last=is_last)
-                    return take()
-            self._save_if_preempted()
+    def _taking(self, take: Callable[[], BatchT]) -> Callable[[int], BatchT]:
+        """A function that gives the batch before a position; from then on a state says that it was taken. It runs every step, so it looks up little."""
+        rank, progress, lock = self.rank, self.rank.progress, self.rank.taking
+
+        def taken(step: int) -> BatchT:
+            while rank.takes_locked:
+                with lock:
+                    if rank.preempted is None:
+                        progress.untouched, progress.step = False, step
+                        return take()
+                self._save_if_preempted()
+            progress.untouched, progress.step = False, step
+            return take()
+
+        return taken
 
     def _save_if_preempted(self) -> None:
         if (save := self.rank.preempted) is not None:

@@ -57,6 +57,7 @@ class Preemption:
         #: Whether a signal came, or `request` was called.
         self.requested = False
         self._is_written = self._is_closed = False
+        rank.takes_locked = True
         _preemptions.add(self)
 
     def request(self) -> None:

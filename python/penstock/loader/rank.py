@@ -52,6 +52,8 @@ class ThisRank:
         self.progress = Progress()
         #: Held while a step is taken, and by who reads what a state says: a thread that saves sees no half of a step.
         self.taking = threading.RLock()
+        #: Whether it must be: a ledger has what is half a step, and `on_preempt` stops the loop between two. A lock takes longer than the rest of a tiny step.
+        self.takes_locked = self.ledger is not None
         #: Set from any thread; then it is called before the next step is taken. See `preempt`.
         self.preempted: Callable[[], None] | None = None
         self.place, self._is_agreed = ranks.place(), False
