@@ -1,7 +1,7 @@
 """How hard the tests try: `PENSTOCK_TRIES`, in thousandths of the full size.
 
 It scales random examples, flipped bits, cuts and rounds of stress: 25 if nothing is set, 10 in `make quick`, 1000 in `make test-long`.
-Of a test with many cases, `make quick` runs two.
+Of a test with many cases, `make quick` runs one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 TRIES = int(os.environ.get("PENSTOCK_TRIES", "25"))
 #: How many cases of a test run at most, or None for all.
-CASES = 2 if TRIES <= 10 else None
+CASES = 1 if TRIES <= 10 else None
 
 
 def tries(full: int, *, at_least: int = 5) -> int:
