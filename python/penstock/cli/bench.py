@@ -93,7 +93,7 @@ def measure(loader: Loader, seconds: float, report: Report) -> dict[str, Any]:
         "verdict": stats["verdict"],
         "bottleneck": stats["bottleneck"],
         "waited": stats["waited"],
-        "stages": stats["stages"],
+        "stages": [one.as_dict() for one in stats.stages],
     }
 
 

@@ -147,7 +147,7 @@ def run_demo(folder: Path, course: Course, *, epochs: int, seconds: float, conso
         "proofs": [asdict(proof) for proof in proofs],
         "passed": all(proof.holds for proof in proofs),
         "verdict": stats["verdict"],
-        "stages": stats["stages"],
+        "stages": [one.as_dict() for one in stats.stages],
         "seconds": time.perf_counter() - began_at,
     }
 

@@ -24,6 +24,7 @@ from penstock.core.cpus import usable_cpus
 from penstock.core.errors import DataError
 from penstock.core.files.progress import watched
 from penstock.core.files.scratch import room_errors, scratch_path, usable_bytes, whole_file
+from penstock.core.files.setup_times import timed
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
 from penstock.derived.files import DerivedFiles
@@ -66,6 +67,7 @@ def _at(targets: list[str], places: Ids) -> list[str]:
     return [targets[place] for place in places.tolist()]
 
 
+@timed("decompress")
 def _unpack_natively(shards: Shards, packing: Ids, targets: list[str], options: Options, room: int) -> Ids:
     return watched(
         kernels.WorkProgress(),
@@ -109,6 +111,7 @@ class _RoomLeft:
             raise KeyboardInterrupt
 
 
+@timed("decompress")
 def _unpack_by_codecs(shards: Shards, packing: Ids, targets: list[str], options: Options, room: _RoomLeft) -> list[int]:
     columns = shards.paths.to_pylist(), shards.sizes.tolist(), packing.tolist(), targets
 

@@ -25,6 +25,7 @@ from penstock.core.files.byte_ranges import ByteRanges, Progress, read_range
 from penstock.core.files.cache_dirs import cache_folder
 from penstock.core.files.progress import watched
 from penstock.core.files.scratch import check_room, room_errors
+from penstock.core.files.setup_times import timed
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
 from penstock.derived.file_indexes import shard_key
@@ -197,6 +198,7 @@ def naming(shards: Shards, paths: Sequence[str]) -> Iterator[None]:
         raise DataError(text) from None
 
 
+@timed("download")
 def _all(shards: Shards, read: ByteRanges, use: Callable[[_Desk, int], _T], progress: Progress | None) -> list[_T]:
     """Call use(desk, shard) for every shard, several at once; raises the first error."""
 

@@ -19,6 +19,7 @@ from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.core.errors import PlanError, SourceError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.progress import BRIEF_BYTES, watched
+from penstock.core.files.setup_times import timed
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
 from penstock.derived.downloads import copies_of, naming
@@ -82,6 +83,7 @@ def open_lmdb(shards: Shards, read: ByteRanges, options: Options) -> LmdbSource:
     return LmdbSource(manifest, features, pa.concat_arrays([keys for keys, _, _ in found]))
 
 
+@timed("index")
 def _index(shards: Shards, shard: int, read: ByteRanges, options: Options) -> tuple[pa.LargeBinaryArray, Ids, Ids]:
     """Keys, and offset and length of values, of one file."""
     path = shards.path(shard)

@@ -15,9 +15,10 @@ from penstock.loader.item_source import LanePlaces, WokenError
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
+from penstock.observe.recorder import Recorder
+from penstock.observe.snapshot import Snapshot
 from penstock.observe.stats import all_meters, all_tuning, no_stats, run_stats
 from penstock.observe.store import store_figures
-from penstock.observe.verdict import Waits
 from penstock.order.steps.cursor import Position
 from penstock.plan.tree import leaves
 from penstock.runtime.run import Run
@@ -42,8 +43,12 @@ class Here:
 
     _share: RankShare  # since `begin`
 
-    def __init__(self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples) -> None:
+    def __init__(
+        self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, recorder: Recorder | None = None
+    ) -> None:
         self._options, self._deliver, self._bad_samples = options, deliver, bad_samples
+        #: What is told of every item.
+        self.recorder = recorder or Recorder()
         self._watchdog = Watchdog(options.watchdog)
         self._finalizer: weakref.finalize[Any, Here] | None = None
         self._ahead: list[Ahead] = []
@@ -145,7 +150,16 @@ class Here:
         lowered.check_memory()
         lowered.lanes.move(here)
         budget = lowered.budget
-        run = Run(lowered.stages, budget.follow(work), depth, budget, lowered.tuner, self._deliver.thread_setup())
+        self.recorder.begin_run()
+        run = Run(
+            lowered.stages,
+            budget.follow(work),
+            depth,
+            budget,
+            lowered.tuner,
+            thread_setup=self._deliver.thread_setup(),
+            recorder=self.recorder,
+        )
         self._first_batch_s, self._watchdog.stalls = 0.0, 0
         self.runs.append((run, position))
         return self.runs[0]
@@ -166,7 +180,7 @@ class Here:
 
     # Reporting
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Snapshot:
         """See `ItemSource`."""
         running = self.runs[:1]  # another thread may close it meanwhile
         if not running:
@@ -176,7 +190,8 @@ class Here:
         return run_stats(
             all_meters(run.meters, lowered.lanes.feeds),
             elapsed_s=elapsed_s,
-            waits=Waits(run.waited_s, run.first_wait_s, run.taken),
+            waited_s=run.waited_s,
+            room_waited_s=sum(budget.waited_s for budget in lowered.budgets),
             first_batch_s=self._first_batch_s,
             decoders=lowered.images(),
             storage=self._storage_figures(elapsed_s),
@@ -187,6 +202,10 @@ class Here:
             cache=[cached.rows.figures() for cached in lowered.caches],
             functions=[choice.figures() for choice in lowered.workers.choices.values()],
         )
+
+    def stats_at_once(self) -> Snapshot:
+        """See `ItemSource`."""
+        return self.stats()
 
     def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:
         """What the store did since the run began; other loaders' requests to the same dataset are counted too."""

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,8 @@ from penstock.loader.item_source import LanePlaces, WokenError
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
+from penstock.observe.recorder import Recorder
+from penstock.observe.snapshot import Snapshot
 from penstock.observe.stats import no_stats
 from penstock.order.steps.cursor import Position
 from penstock.order.steps.natural import NaturalBatches
@@ -38,8 +41,16 @@ class InChild:
     _share: RankShare  # since `begin`
 
     def __init__(
-        self, dataset: Dataset, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, *, with_ids: bool
+        self,
+        dataset: Dataset,
+        options: LoaderOptions,
+        deliver: Deliver,
+        bad_samples: BadSamples,
+        recorder: Recorder,
+        *,
+        with_ids: bool,
     ) -> None:
+        self._recorder = recorder
         self._dataset, self._options, self._deliver, self._bad_samples = dataset, options, deliver, bad_samples
         self._with_ids, self._is_checked, self._is_interrupted = with_ids, False, False
         self._child: Child | None = None
@@ -115,10 +126,11 @@ class InChild:
     def _begin_stream(self, here: Position) -> None:
         self._keep_places(here)
         self._first_batch_s, self._begun_at = 0.0, time.perf_counter()
+        self._recorder.begin_run()
         if self._child is not None and not self._child.is_running:
             self._leave_child(at_once=True)
         if self._child is None:
-            self._child = Child(self._setup())
+            self._child = Child(self._setup(), self._recorder)
         share, lanes = self._share, self._share.lowered.lanes
         lanes.move(here)
         self._streams += 1
@@ -175,12 +187,21 @@ class InChild:
             self._share.lowered.lanes.begin(here, self._known[here])
         self._known = {}
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Snapshot:
         """See `ItemSource`; the stages are those of the child."""
         child = self._child
-        found = child.stats() if child is not None and self._streams and not child.is_of_fork else None
+        return self._noted(child.stats() if child is not None and self._streams and not child.is_of_fork else None)
+
+    def stats_at_once(self) -> Snapshot:
+        """See `ItemSource`."""
+        child = self._child
+        return self._noted(
+            child.stats_at_once() if child is not None and self._streams and not child.is_of_fork else None
+        )
+
+    def _noted(self, found: Snapshot | None) -> Snapshot:
         if found is not None:
-            self._last_stats = {**found, "first_batch_s": self._first_batch_s}
+            self._last_stats = replace(found, first_batch_s=self._first_batch_s)
         return self._last_stats
 
     # The end

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from penstock.deliver import Deliver
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
+from penstock.observe.recorder import Recorder
+from penstock.observe.snapshot import Snapshot
 from penstock.order.steps.cursor import Position
 from penstock.runtime.stage import Delivered
 from penstock.stages.lanes.states import Place
@@ -22,10 +24,10 @@ class WokenError(Exception):
 
 
 class MakesSource(Protocol):
-    """Makes the source of a loader. with_ids: whether a ledger wants the rows of items."""
+    """Makes the source of a loader. recorder: is told of every item. with_ids: whether a ledger wants the rows of items."""
 
     def __call__(  # noqa: D102
-        self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, *, with_ids: bool
+        self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, recorder: Recorder, *, with_ids: bool
     ) -> ItemSource: ...
 
 
@@ -53,8 +55,11 @@ class ItemSource(Protocol):
     def places(self, here: Position) -> LanePlaces:
         """Where lanes stand at a position to which items were taken."""
 
-    def stats(self) -> dict[str, Any]:
-        """Figures since items began to be made, or of the last time that they were."""
+    def stats(self) -> Snapshot:
+        """Figures since items began to be made, or of the last time that they were: then the same object each time."""
+
+    def stats_at_once(self) -> Snapshot:
+        """The same from any thread, as far as they are known without waiting for another process."""
 
     def stop(self, here: Position) -> None:
         """Nothing is made until the next item is asked for. Processes stay, since some take seconds to start."""

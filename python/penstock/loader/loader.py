@@ -28,6 +28,8 @@ from penstock.loader.preempt import Preemption, Save
 from penstock.loader.rank import ThisRank
 from penstock.loader.state import load_state, state_of
 from penstock.observe.bad_samples import BadSamples
+from penstock.observe.recorder import Recorder
+from penstock.observe.snapshot import Snapshot
 from penstock.plan.nodes import Batch
 from penstock.plan.tree import find
 from penstock.tools.explain import explain
@@ -69,6 +71,7 @@ class Loader(Generic[BatchT]):
         max_errors: different bad samples that may be met, or as a float the part of the rows. Default: 1000.
         quarantine: a file that gets a line of JSON for each bad sample; "{rank}" in it stands for the rank. `read(…, exclude=…)` leaves these out. Default: none.
         isolation: "process" makes the same batches in one child process, for training code that holds the interpreter (docs/performance.md). Default: none.
+        observe: exporters of what is measured, by name ("jsonl:run.jsonl"), or objects with write and close; and those that $PENSTOCK_OBSERVE names (docs/observe.md). Default: ().
 
     Returns:
         An iterable of batches; each column has the batch's rows as its first dimension.
@@ -151,12 +154,12 @@ class Loader(Generic[BatchT]):
         self._rank.announce()
 
     def _item_source(
-        self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, *, with_ids: bool
+        self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, recorder: Recorder, *, with_ids: bool
     ) -> ItemSource:
         """What makes the items."""
         if options.isolation is None:
-            return Here(options, deliver, bad_samples)
-        return InChild(self.dataset, options, deliver, bad_samples, with_ids=with_ids)
+            return Here(options, deliver, bad_samples, recorder)
+        return InChild(self.dataset, options, deliver, bad_samples, recorder, with_ids=with_ids)
 
     @property
     def rank(self) -> int:
@@ -400,14 +403,24 @@ class Loader(Generic[BatchT]):
 
     # Reporting
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Snapshot:
         """Figures since the running pipeline was started, or of the last that ran.
 
-        Of the whole, under "stages" of each stage, and under "storage" (None for local files) of the store: requests, bytes,
-        retries, hedges, latency in seconds, cache hits. Under "tuning": for each number that is tuned its value, its limit and whether you fixed
+        Of the whole, in `stages` of each stage, and in `storage` (None for local files) of the store: requests, bytes,
+        retries, hedges, latency in seconds, cache hits. In `tuning`: for each number that is tuned its value, its limit and whether you fixed
         it, and the last decisions, each with time, old and new value and the reason.
+
+        Returns:
+            A `penstock.observe.snapshot.Snapshot`: stats.samples_per_s, or by name stats["samples_per_s"]; `as_dict()` gives plain values.
+
+        Example:
+            with ps.Loader(data.batch(4)) as loader:
+                for batch in loader:
+                    ...
+                stats = loader.stats()
+            (stats.batches, stats["loader"]["rank"]) == (len(loader), 0)
         """
-        return self._rank.items.stats()
+        return self._rank.stats()
 
     def report(self) -> str:
         """The bottleneck in words, then the figures of every stage."""

@@ -16,6 +16,7 @@ from penstock.core.verbs.options_by_name import Function
 from penstock.deliver.ranks import Ranks
 from penstock.deliver.structure import FRAMES
 from penstock.observe.bad_samples import BadSamples, OnError
+from penstock.observe.exporters.protocol import Exporter
 from penstock.observe.quarantine import Quarantine
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class LoaderOptions:
     max_errors: float = field(default=1000, metadata=_SENT)
     quarantine: str | PathLike[str] | None = field(default=None, metadata=_SENT)
     isolation: Literal["process"] | None = None
+    observe: str | Exporter | Sequence[str | Exporter] = ()
 
     def __post_init__(self) -> None:
         if self.isolation is not None and not is_one_of(self.isolation, ("process",)):
@@ -72,6 +74,7 @@ class LoaderOptions:
             value = getattr(self, name)
             if value is not None and (not is_whole(value) or value < 1):
                 raise PlanError(f"{name}={quoted(value)}; {why}, and a whole number")
+        self.exporters()
         if self.equal_parts is not None and not isinstance(self.equal_parts, bool):
             raise PlanError(f"equal_parts={quoted(self.equal_parts)}; choose True or False, or leave it out")
         if self.memory is not None and size_of(self.memory, "memory") < 1:
@@ -95,6 +98,17 @@ class LoaderOptions:
         """What notes and counts bad samples, as `on_error`, `max_errors` and `quarantine` say."""
         quarantine = None if self.quarantine is None else Quarantine(self.quarantine)
         return BadSamples(self.on_error, self.max_errors, quarantine)
+
+    def exporters(self) -> tuple[str | Exporter, ...]:
+        """What `observe` names; PlanError for what is no exporter."""
+        given = self.observe
+        found = (given,) if isinstance(given, str) or not isinstance(given, Sequence) else tuple(given)
+        for one in found:
+            if not isinstance(one, str) and not all(callable(getattr(one, name, None)) for name in ("write", "close")):
+                raise PlanError(
+                    f"observe={quoted(one)}; pass names of exporters, such as 'jsonl:run.jsonl', or objects with write(snapshot, events) and close()"
+                )
+        return found
 
     @property
     def is_frame(self) -> bool:
@@ -141,6 +155,7 @@ class GivenOptions(TypedDict, total=False):
     max_errors: float
     quarantine: str | PathLike[str] | None
     isolation: Literal["process"] | None
+    observe: str | Exporter | Sequence[str | Exporter]
 
 
 def shows_options(method: Function) -> Function:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from penstock.core.errors import ProcessError
@@ -27,6 +28,7 @@ class EpochPass(Generic[BatchT]):
     structure: Structure
     seen: Seen
     number: int
+    thread: int = field(default_factory=threading.get_native_id)
 
     def batches(self) -> Iterator[BatchT]:
         """The batches of an epoch, from the position on that the loader has when the first is asked for."""
@@ -69,6 +71,7 @@ class EpochPass(Generic[BatchT]):
         finally:
             if self.number == progress.newest_pass:
                 progress.is_running = False
+                rank.recorder.rests()
                 # At the interpreter's end modules are empty, and every run is closed.
                 if users_part is not None:
                     self.seen.end()
@@ -100,8 +103,9 @@ class EpochPass(Generic[BatchT]):
         while True:
             self._save_if_preempted()
             try:
+                rank.recorder.asks()
                 with profiled("next batch"):
-                    return rank.items.next_item(rank.here, rank.about_stall)
+                    item = rank.items.next_item(rank.here, rank.about_stall)
             except WokenError:
                 continue
             except Exception as error:
@@ -109,6 +113,10 @@ class EpochPass(Generic[BatchT]):
                     continue  # what fails while a machine goes down is less than what is to be saved; it fails again
                 error.__traceback__ = users_part(error)
                 raise
+            else:
+                if item is not None:
+                    rank.recorder.gets(self.thread, item.epoch, item.step, item.steps, item.rows_per_step * item.steps)
+                return item
 
     def _taking(self, take: Callable[[], BatchT]) -> Callable[[int], BatchT]:
         """A function that gives the batch before a position; from then on a state says that it was taken. It runs every step, so it looks up little."""

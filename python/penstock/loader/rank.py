@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,12 +17,15 @@ from penstock.deliver import Deliver, open_deliver
 from penstock.deliver.accelerate import is_at_work
 from penstock.deliver.ranks import Ranks
 from penstock.loader.item_source import MakesSource
+from penstock.loader.observing import Observing
 from penstock.loader.options import LoaderOptions
 from penstock.loader.progress import Progress
 from penstock.loader.reports import LoaderNow
 from penstock.loader.share import RankShare, share_of
 from penstock.loader.single_steps import SingleSteps
 from penstock.observe.ledger.writer import Ledger
+from penstock.observe.recorder import Recorder
+from penstock.observe.snapshot import Snapshot
 from penstock.order.steps.cursor import Position
 from penstock.plan.between_ranks import PlanOfRank
 from penstock.plan.changed_weights import ChangedWeights
@@ -42,9 +46,10 @@ class ThisRank:
     ) -> None:
         self.dataset, self.options, self.ranks = dataset, options, ranks
         self.saved_plan = SavedPlan.of(dataset.root)
-        self.bad_samples = options.bad_samples()
+        self.bad_samples, self.recorder = options.bad_samples(), Recorder()
         self.ledger = None if options.ledger is None or not ranks.records else Ledger(options.ledger)
-        self.items = item_source(options, deliver, self.bad_samples, with_ids=self.ledger is not None)
+        self.items = item_source(options, deliver, self.bad_samples, self.recorder, with_ids=self.ledger is not None)
+        self._observing = Observing(dataset, options, self.recorder, weakref.ref(self))
         self._new_share = partial(share_of, dataset, options=options, deliver=deliver, bad_samples=self.bad_samples)
         self._single_steps = SingleSteps()
         #: Makes steps whose ops tell what they draw, and so does all of them on the host.
@@ -107,6 +112,8 @@ class ThisRank:
             self.loaded_lanes = self.lane_places()
         self.stop()
         self._take(share)
+        if self.progress.is_running:
+            self._observing.begin()
 
     def _has_equal_parts(self, world_size: int) -> bool:
         """Whether ranks have equally many rows of a step that is not full, as passed, else where trainers gather them."""
@@ -164,6 +171,7 @@ class ThisRank:
         if progress.is_broken_off:
             self.stop()  # where lanes stand counts from here
         self.items.begin(share)
+        self._observing.begin()
         with self.taking:
             progress.begin_pass()
             self.begin_epoch()
@@ -270,6 +278,14 @@ class ThisRank:
 
     # Reporting and the end
 
+    def stats(self) -> Snapshot:
+        """The figures."""
+        return self._observing.whole(self.items.stats(), self.share, self.here)
+
+    def snapshot(self) -> Snapshot:
+        """The same, from any thread and at once."""
+        return self._observing.whole(self.items.stats_at_once(), self.share, self.here)
+
     def now(self) -> LoaderNow:
         """What reports say of it."""
         share = self.share if self.place == (0, 1, "") else self.share_now()
@@ -279,16 +295,18 @@ class ThisRank:
 
     def about_stall(self) -> str:
         """What the watchdog tells beside the stages."""
-        return self.now().about_stall(self.items.stats())
+        return self.now().about_stall(self.stats())
 
     def stop(self) -> None:
         """Stops what makes batches; processes stay for the next pass."""
         self.items.stop(self.here)
+        self._observing.pause()
         self._release()
 
     def close(self) -> None:
         """Stops what makes batches, and ends processes."""
         self.items.close(self.here)
+        self._observing.end()
         self._release()
 
     def _release(self) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.dataset import Dataset
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare
 from penstock.observe.cache_report import cache_advice, cache_lines
 from penstock.observe.report import pending_text, report_text
+from penstock.observe.snapshot import Snapshot
 from penstock.order.sharing import explain_sharing
 from penstock.order.steps.cursor import Position
 from penstock.storage.fetch.scheduler import pending_requests
@@ -37,7 +36,7 @@ class LoaderNow:
             f"to {delivery}; next is epoch {here.epoch}, step {here.step})"
         )
 
-    def report(self, stats: Mapping[str, Any]) -> str:
+    def report(self, stats: Snapshot) -> str:
         """The bottleneck in words, then the figures of every stage."""
         lowered, is_alone = self.share.lowered, (*self.share.ranks, self.origin) == (0, 1, "")
         advice = cache_advice(stats, lowered.cacheable, lowered.order.samples)
@@ -45,7 +44,7 @@ class LoaderNow:
         rank = [] if is_alone else [self._rank]
         return "\n\n".join([report_text(stats), *rank, *cache_lines(stats), *advice, *sharing])
 
-    def about_stall(self, stats: Mapping[str, Any]) -> str:
+    def about_stall(self, stats: Snapshot) -> str:
         """Where the loader stands, the report, and what stores did not answer; the watchdog tells of the stages."""
         found = [str(self), self.report(stats), pending_text(pending_requests())]
         return "\n\n".join(filter(None, found))

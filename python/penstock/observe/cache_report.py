@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from penstock.observe.snapshot import Snapshot
 
 
-def cache_lines(stats: Mapping[str, Any]) -> list[str]:
+def cache_lines(stats: Snapshot) -> list[str]:
     """A line a cache: what it holds, and where rows came from."""
     return [
         f"cache {one['where']}: {one['rows']:,} rows, {one['size_bytes'] / 1e6:,.1f} MB; {one['hits']:,} rows came out of it, {one['made']:,} were made"
@@ -14,7 +15,7 @@ def cache_lines(stats: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def cache_advice(stats: Mapping[str, Any], cacheable: Sequence[tuple[str, Sequence[str]]], rows: int) -> list[str]:
+def cache_advice(stats: Snapshot, cacheable: Sequence[tuple[str, Sequence[str]]], rows: int) -> list[str]:
     """Where a cache would take away what limits the loader, and how many bytes it would keep.
 
     cacheable: which dataset could be kept ("" for all rows), and the stages, in order, whose rows are the same in every epoch then.

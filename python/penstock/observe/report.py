@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from penstock.core.messages import printable
+from penstock.observe.snapshot import Figures
 
+#: Figures, or plain values of them.
+Named: TypeAlias = Figures | Mapping[str, Any]
 #: Requests to a store that are shown one by one.
 _SHOWN_REQUESTS = 5
 
@@ -31,8 +34,8 @@ class PendingRequest(Protocol):
         """Seconds since it was made, 0 if it waits for its turn."""
 
 
-def report_text(stats: Mapping[str, Any]) -> str:
-    """The figures of `Loader.stats()` as text."""
+def report_text(stats: Named) -> str:
+    """The figures of `Loader.stats()` as text; also plain values of them."""
     lines = [str(stats["verdict"]), "", _summary(stats), "", _HEAD]
     rows = [_row(stage) for stage in stats["stages"]]
     found = lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats) + _stalls(stats)
@@ -43,18 +46,18 @@ def report_text(stats: Mapping[str, Any]) -> str:
 _HEAD = f"{'stage':<22}{'samples/s':>12}{'MB/s':>9}{'busy':>7}{'input':>7}{'output':>8}{'queue':>7}{'threads':>9}"
 
 
-def _summary(stats: Mapping[str, Any]) -> str:
+def _summary(stats: Named) -> str:
     made = f"{stats['samples']:,} samples in {stats['elapsed_s']:.1f} s: {stats['samples_per_s']:,.0f} samples/s"
     return f"{made}; first batch after {stats['first_batch_s']:.3f} s; waited for data {stats['waited']:.1%}"
 
 
-def _row(stage: Mapping[str, Any]) -> str:
+def _row(stage: Named) -> str:
     rates = f"{stage['name'][:21]:<22}{stage['samples_per_s']:>12,.0f}{stage['bytes_per_s'] / 1e6:>9,.1f}"
     times = f"{stage['busy']:>7.0%}{stage['waiting_for_input']:>7.0%}{stage['waiting_for_output']:>8.0%}"
     return f"{rates}{times}{stage['queue_depth']:>7}{stage['threads']:>9}"
 
 
-def _memory(stats: Mapping[str, Any]) -> list[str]:
+def _memory(stats: Named) -> list[str]:
     memory = stats.get("memory")
     if not memory or not memory["budget_bytes"]:
         return []
@@ -62,7 +65,7 @@ def _memory(stats: Mapping[str, Any]) -> list[str]:
     return ["", f"memory: {held:,.1f} MB held, at most {most:,.1f} MB, of {budget:,.1f} MB"]
 
 
-def _store(stats: Mapping[str, Any]) -> list[str]:
+def _store(stats: Named) -> list[str]:
     store = stats.get("storage")
     if not store:
         return []
@@ -89,12 +92,12 @@ _DECODED = {
 }
 
 
-def _decoders(stats: Mapping[str, Any]) -> list[str]:
+def _decoders(stats: Named) -> list[str]:
     shown = [f"{count:,} {_DECODED[name]}" for name, count in stats.get("decoders", {}).items() if count]
     return ["", "images decoded: " + ", ".join(shown)] if shown else []
 
 
-def _errors(stats: Mapping[str, Any]) -> list[str]:
+def _errors(stats: Named) -> list[str]:
     errors = stats.get("errors")
     if not errors or not errors["samples"]:
         return []
@@ -102,12 +105,12 @@ def _errors(stats: Mapping[str, Any]) -> list[str]:
     return ["", f"bad samples: {errors['samples']:,} ({sources}), met {errors['met']:,} times"]
 
 
-def _stalls(stats: Mapping[str, Any]) -> list[str]:
+def _stalls(stats: Named) -> list[str]:
     count = stats.get("stalls")
     return ["", f"stalls: {count:,}, of which the log (logger 'penstock') says what each stage did"] if count else []
 
 
-def _tuning(stats: Mapping[str, Any]) -> list[str]:
+def _tuning(stats: Named) -> list[str]:
     tuning = stats.get("tuning")
     if not tuning or not tuning["values"]:
         return []
@@ -121,14 +124,14 @@ def _tuning(stats: Mapping[str, Any]) -> list[str]:
     return ["", f"tuning: {values}; {tuning['changes']:,} changes, the last: {change}"]
 
 
-def _functions(stats: Mapping[str, Any]) -> list[str]:
+def _functions(stats: Named) -> list[str]:
     return [
         f"{one['function']} runs {'in processes' if one['workers'] == 'process' else 'on threads'}: {one['why']}"
         for one in stats.get("functions", ())
     ]
 
 
-def _ray(stats: Mapping[str, Any]) -> list[str]:
+def _ray(stats: Named) -> list[str]:
     """Actors of Ray (see `ray.figures`), then a line a node."""
     ray = stats.get("ray")
     if not ray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 
@@ -11,27 +11,52 @@ class Figures:
     """Figures that are also found by name: `stats["samples"]` is `stats.samples`."""
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.keys():
+        if name not in _names_of(self):
             raise KeyError(name)
         return getattr(self, name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
+        return iter(_names_of(self))
+
+    def __contains__(self, name: object) -> bool:
+        return name in _names_of(self)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A figure by name; `default` where there is none of it."""
+        return getattr(self, name) if name in _names_of(self) else default
 
     def keys(self) -> tuple[str, ...]:
         """The figures' names."""
-        return tuple(one.name for one in fields(self))  # type: ignore[arg-type]  # all of them are dataclasses
+        return _names_of(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON knows."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]  # as above
+        return {name: _plain(getattr(self, name)) for name in _names_of(self)}
+
+
+def _names_of(figures: Any) -> tuple[str, ...]:
+    cls = type(figures)
+    if cls not in _names:
+        _names[cls] = tuple(one.name for one in fields(cls))
+    return _names[cls]
+
+
+#: The names of fields, by class: snapshots are made twice a second.
+_names: dict[Any, tuple[str, ...]] = {}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Figures):
+        return value.as_dict()
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Times(Figures):
-    """Of how many things that took time half, 95 % and 99 % took no longer, and the longest; in seconds."""
+    """Of how many things that took time half, 95 % and 99 % took no longer, the longest, and their mean; in seconds."""
 
     count: int = 0
+    mean_s: float = 0.0
     p50_s: float = 0.0
     p95_s: float = 0.0
     p99_s: float = 0.0
@@ -40,7 +65,7 @@ class Times(Figures):
 
 @dataclass(frozen=True, kw_only=True)
 class Identity(Figures):
-    """Which loader it is. name: what it reads, without folders and secrets. started_at, in seconds since 1970."""
+    """Which loader it is. number: of its process, from 1. name: what it reads, without folders and secrets. training: what the ranks of one training have in common. started_at, in seconds since 1970."""
 
     pid: int = 0
     host: str = ""
@@ -49,11 +74,15 @@ class Identity(Figures):
     rank: int = 0
     world_size: int = 1
     started_at: float = 0.0
+    training: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageFigures(Figures):
-    """A stage: how much it made, and the shares of its threads' time that it worked and waited, 0 … 1. kind: "io", "cpu", "python" or "copy"."""
+    """A stage: how much it made, and the shares of its threads' time that it worked and waited, 0 … 1. kind: "io", "cpu", "python" or "copy".
+
+    cpu: the share of the time that it worked in which its own threads had a CPU, and did not wait: for the interpreter, a store, native threads.
+    """
 
     name: str
     kind: str
@@ -68,7 +97,27 @@ class StageFigures(Figures):
     waiting_for_output: float
     queue_depth: int
     queue_limit: int = 0
+    cpu: float = 0.0
     item_s: Times = Times()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanFacts(Figures):
+    """What the verdict knows of the plan. batch_rows: of this rank's full batch. prefetch, cpus, memory: as passed, None where they are tuned.
+
+    files, file_bytes: how many, and their mean size. functions: where users' functions run, "thread" or "process", by stage. setup: seconds that this process spent on derived files
+    so far, by kind: "index", "download", "decompress".
+    """
+
+    batch_rows: int = 0
+    prefetch: int | None = None
+    cpus: int | None = None
+    memory: int | None = None
+    isolation: bool = False
+    files: int = 0
+    file_bytes: float = 0.0
+    functions: dict[str, str] = field(default_factory=dict)
+    setup: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,12 +133,22 @@ class Advice(Figures):
 
 @dataclass(frozen=True, kw_only=True)
 class Machine(Figures):
-    """The machine since the last snapshot. cpu, process_cpu: shares of all cores, 0 … 1. io_wait: share of the time in which cores waited for disks."""
+    """The machine since the last snapshot. cpu, process_cpu: shares of all cores, 0 … 1. io_wait: share of the time in which cores waited for disks.
+
+    mean_…: the same since the pipeline was started. mean_children_cpu: of processes that this one started. usable_cores: those that this process may use. memory_bytes: what is
+    resident of this process. interpreter_wait_s: how long a thread that wants Python's interpreter waits for it, in the median of the last looks.
+    """
 
     cores: int = 0
+    usable_cores: int = 0
     cpu: float = 0.0
     process_cpu: float = 0.0
     io_wait: float = 0.0
+    mean_cpu: float = 0.0
+    mean_process_cpu: float = 0.0
+    mean_children_cpu: float = 0.0
+    mean_io_wait: float = 0.0
+    interpreter_wait_s: float = 0.0
     memory_bytes: int = 0
 
 
@@ -126,7 +185,9 @@ class Snapshot(Figures):
     """Figures since the running pipeline was started, or of the last that ran.
 
     at: when, in seconds since 1970. waited: the share of the time that the consumer waited for data. wait: how long it waited for each batch; step: how long it worked on each, both after the
-    first one, which `first_batch_s` tells. ready: the share of the times that a batch was asked for at which one was ready. dropped_events: of the recorder, whose ring was full.
+    first one, which `first_batch_s` tells. steady_s, steady_samples_per_s: the time since the first batch came, without pauses between passes, and the rate of
+    what the consumer took in it. step_cpu: the share of its steps in which the consumer's thread had a CPU. ready: the share of the times that a batch was asked for at which one was ready. room_waited_s: how long items waited for room in the
+    memory that the loader may hold. lost_events: of the recorder, whose ring was full.
     """
 
     at: float = 0.0
@@ -139,16 +200,20 @@ class Snapshot(Figures):
     elapsed_s: float = 0.0
     samples_per_s: float = 0.0
     first_batch_s: float = 0.0
+    steady_s: float = 0.0
+    steady_samples_per_s: float = 0.0
     waited: float = 0.0
     waited_s: float = 0.0
     wait: Times = Times()
     step: Times = Times()
+    step_cpu: float = 0.0
     ready: float = 0.0
     verdict: str = "No batch was made yet."
     bottleneck: str = "nothing"
     advice: tuple[Advice, ...] = ()
     decoders: dict[str, int] = field(default_factory=dict)
     storage: dict[str, Any] | None = None
+    room_waited_s: float = 0.0
     memory: dict[str, int] = field(default_factory=dict)
     errors: dict[str, Any] = field(default_factory=dict)
     stalls: int = 0
@@ -157,7 +222,9 @@ class Snapshot(Figures):
     functions: list[dict[str, str]] = field(default_factory=list)
     stages: tuple[StageFigures, ...] = ()
     machine: Machine = Machine()
+    plan: PlanFacts = PlanFacts()
     gpus: tuple[Gpu, ...] = ()
     ranks: tuple[RankFigures, ...] = ()
     exporters: dict[str, Any] = field(default_factory=dict)
+    lost_events: int = 0
     ray: dict[str, Any] | None = None

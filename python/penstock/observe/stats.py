@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from penstock.observe.bad_samples import no_errors
 from penstock.observe.metrics import Meter
-from penstock.observe.store import judge_store
-from penstock.observe.verdict import Waits, judge
+from penstock.observe.snapshot import Snapshot
 
 
 def run_stats(
     meters: Sequence[Meter],
     *,
     elapsed_s: float,
-    waits: Waits,
+    waited_s: float,
+    room_waited_s: float,
     first_batch_s: float,
     decoders: Mapping[str, int],
     storage: dict[str, Any] | None,
@@ -26,33 +27,34 @@ def run_stats(
     tuning: dict[str, Any],
     cache: Sequence[dict[str, Any]] = (),
     functions: Sequence[Mapping[str, str]] = (),
-) -> dict[str, Any]:
-    """Totals, the verdict, and the figures of each stage.
+) -> Snapshot:
+    """Totals, and the figures of each stage; `verdict.judged` adds what limits them.
 
-    waits: of the consumer. decoders: images by decoder. storage: see `store_figures`; None for local files.
+    waited_s: by the consumer. room_waited_s: by items, for memory. decoders: images by decoder. storage: see `store_figures`; None for local files.
     memory: see `Budget.figures`. errors: see `BadSamples.figures`. stalls: how often the watchdog told
     that nothing was finished. tuning: see `all_tuning`. cache: what each `cache()` holds. functions: where those of workers="auto" run, and why.
     """
-    verdict = judge(meters, elapsed_s, waits, judge_store(storage) if storage else "")
     samples = meters[-1].rows
-    return {
-        "samples": samples,
-        "elapsed_s": elapsed_s,
-        "samples_per_s": samples / elapsed_s,
-        "first_batch_s": first_batch_s,
-        "waited": verdict.waited,
-        "verdict": verdict.text,
-        "bottleneck": verdict.bottleneck,
-        "decoders": dict(decoders),
-        "storage": storage,
-        "memory": memory,
-        "errors": errors,
-        "stalls": stalls,
-        "tuning": tuning,
-        "cache": [*cache],
-        "functions": [*functions],
-        "stages": [meter.snapshot(elapsed_s) for meter in meters],
-    }
+    return Snapshot(
+        at=time.time(),
+        samples=samples,
+        bytes=meters[-1].size_bytes,
+        elapsed_s=elapsed_s,
+        samples_per_s=samples / elapsed_s,
+        first_batch_s=first_batch_s,
+        waited=min(1.0, waited_s / max(elapsed_s, 1e-9)),
+        waited_s=waited_s,
+        room_waited_s=room_waited_s,
+        decoders=dict(decoders),
+        storage=storage,
+        memory=memory,
+        errors=errors,
+        stalls=stalls,
+        tuning=tuning,
+        cache=[*cache],
+        functions=[dict(one) for one in functions],
+        stages=tuple(meter.snapshot(elapsed_s) for meter in meters),
+    )
 
 
 class LaneStageFigures(Protocol):
@@ -106,21 +108,10 @@ def all_tuning(run: Any, below: Sequence[LaneStageFigures]) -> dict[str, Any]:
     return found
 
 
-def no_stats() -> dict[str, Any]:
+def no_stats() -> Snapshot:
     """The same figures before anything ran."""
-    rates = dict.fromkeys(("elapsed_s", "samples_per_s", "first_batch_s", "waited"), 0.0)
-    return {
-        "samples": 0,
-        "verdict": "No batch was made yet.",
-        "bottleneck": "nothing",
-        "decoders": {},
-        "storage": None,
-        "memory": {"held_bytes": 0, "most_bytes": 0, "budget_bytes": 0},
-        "errors": no_errors(),
-        "stalls": 0,
-        "tuning": {"values": {}, "changes": 0, "decisions": []},
-        "cache": [],
-        "functions": [],
-        "stages": [],
-        **rates,
-    }
+    return Snapshot(
+        memory={"held_bytes": 0, "most_bytes": 0, "budget_bytes": 0},
+        errors=no_errors(),
+        tuning={"values": {}, "changes": 0, "decisions": []},
+    )

@@ -9,7 +9,7 @@ from penstock.core.files.traffic import Traffic
 #: A smaller request is mostly waiting.
 _SMALL_BYTES = 256 << 10
 #: With less than this share of the possible requests in flight, the loader requested too little.
-_FEW = 0.5
+FEW = 0.5
 
 
 def store_figures(traffic: Traffic, elapsed_s: float, file_bytes: float) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def judge_store(figures: dict[str, Any]) -> str:
     rate = f"{figures['bytes_per_s'] / 1e6:,.0f} MB/s"
     size = figures["bytes_per_request"]
     flight = f"{figures['in_flight']:.0f} of {figures['in_flight_limit']} possible requests in flight"
-    if figures["in_flight"] < _FEW * figures["in_flight_limit"]:
+    if figures["in_flight"] < FEW * figures["in_flight_limit"]:
         return (
             f"too few requests are in flight: {flight}, {rate}; prefetch more with a larger batch, prefetch= or memory=, "
             f"or shuffle by blocks instead of mode='global'"

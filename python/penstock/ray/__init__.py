@@ -15,6 +15,7 @@ from penstock.loader.child.sent import check_sendable
 from penstock.loader.item_source import ItemSource
 from penstock.loader.options import BatchT, LoaderOptions
 from penstock.observe.bad_samples import BadSamples
+from penstock.observe.recorder import Recorder
 from penstock.ray.on_ray import OnRay
 from penstock.ray.pool import cluster_cpus
 
@@ -72,7 +73,7 @@ class Loader(LocalLoader[BatchT]):
         super().__init__(dataset, **options)
 
     def _item_source(
-        self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, *, with_ids: bool
+        self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, recorder: Recorder, *, with_ids: bool
     ) -> ItemSource:
         check_sendable(self.dataset, "penstock.ray.Loader", "use penstock.Loader")
         cluster_cpus()  # which starts Ray
@@ -81,6 +82,7 @@ class Loader(LocalLoader[BatchT]):
             options,
             deliver,
             bad_samples,
+            recorder,
             workers=self._asked_workers,
             actor_options=self._actor_options,
             compare_every=self._compare_every,

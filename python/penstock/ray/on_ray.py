@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,8 @@ from penstock.loader.item_source import LanePlaces
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
+from penstock.observe.recorder import Recorder
+from penstock.observe.snapshot import Snapshot
 from penstock.observe.stats import no_stats
 from penstock.order.steps.cursor import Position, Work
 from penstock.ray.digests import packed
@@ -55,13 +58,14 @@ class OnRay:
         options: LoaderOptions,
         deliver: Deliver,
         bad_samples: BadSamples,
+        recorder: Recorder,
         *,
         workers: int | None,
         actor_options: dict[str, Any],
         compare_every: int | None,
     ) -> None:
         self._options, self._deliver, self._bad_samples = options, deliver, bad_samples
-        self._here = Here(options, deliver, bad_samples)
+        self._here, self._recorder = Here(options, deliver, bad_samples, recorder), recorder
         told = {name: value for name, value in options.sent.items() if name in _OF_ACTORS}
         setup = Setup(dataset=dataset, options=told, log_level=30)
         place = repr(sorted((name, repr(value)) for name, value in actor_options.items()))
@@ -126,6 +130,7 @@ class OnRay:
         share = self._share
         lowered = share.lowered
         self._begun_at, self._first_batch_s, self._waited_s, self._samples = time.perf_counter(), 0.0, 0.0, 0
+        self._recorder.begin_run()
         self._until = math.inf if self._options.epochs is None else max(self._options.epochs, here.epoch + 1)
         self._wanting.begin(self._begun_at)
         self._pool.asks = self._wanting.asks
@@ -195,26 +200,32 @@ class OnRay:
         """See `ItemSource`."""
         return self._here.places(here)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Snapshot:
         """See `ItemSource`; `ray` says how many actors there are, what is leased, and waits and bytes by node."""
         figures = ray_figures(self._pool, self._leases, self._rechecks)
         if self._is_local:
-            return {**self._here.stats(), "ray": figures}
+            return replace(self._here.stats(), ray=figures)
         elapsed_s = time.perf_counter() - self._begun_at if self._begun_at else 0.0
         waited = self._waited_s / elapsed_s if elapsed_s else 0.0
-        text, bottleneck = judged(figures, waited) if self._samples else (no_stats()["verdict"], "nothing")
-        return {
-            **no_stats(),
-            "samples": self._samples,
-            "elapsed_s": elapsed_s,
-            "samples_per_s": self._samples / elapsed_s if elapsed_s else 0.0,
-            "first_batch_s": self._first_batch_s,
-            "waited": waited,
-            "verdict": text,
-            "bottleneck": bottleneck,
-            "errors": self._bad_samples.figures(),
-            "ray": figures,
-        }
+        text, bottleneck = judged(figures, waited) if self._samples else (no_stats().verdict, "nothing")
+        return replace(
+            no_stats(),
+            at=time.time(),
+            samples=self._samples,
+            elapsed_s=elapsed_s,
+            samples_per_s=self._samples / elapsed_s if elapsed_s else 0.0,
+            first_batch_s=self._first_batch_s,
+            waited=waited,
+            waited_s=self._waited_s,
+            verdict=text,
+            bottleneck=bottleneck,
+            errors=self._bad_samples.figures(),
+            ray=figures,
+        )
+
+    def stats_at_once(self) -> Snapshot:
+        """See `ItemSource`; actors tell of themselves when they are asked for items."""
+        return self.stats()
 
     def _drop_leases(self) -> None:
         self._leases.drop()

@@ -15,6 +15,7 @@ nothing would ever be released. For the same reason an item that fits nowhere is
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -88,6 +89,8 @@ class Budget:
         self._block_rings: set[Ring] = set()
         self._gone: deque[_Kept] = deque()
         self._kept_bytes = self.most_bytes = 0
+        #: How long items waited for room, one after another.
+        self.waited_s = 0.0
         #: What no item may have: others need it, as sources do that decode parts of files.
         self.aside_bytes = 0
         self._begin()
@@ -178,9 +181,11 @@ class Budget:
         if self._closed or is_stopped():
             raise StoppedError
         self._waiting += 1
+        began_at = time.perf_counter()
         # Now and then, since a stop flag wakes nobody, nor does memory that is gone.
         self._changed.wait(LOOK_S)
         self._waiting -= 1
+        self.waited_s += time.perf_counter() - began_at
 
     @property
     def _supposed_growth(self) -> float:

@@ -45,10 +45,12 @@ from penstock.core.functions.global_generators import hold_consumer_with
 from penstock.core.functions.tracebacks import users_part
 from penstock.core.warnings import warn
 from penstock.observe.metrics import Meter
+from penstock.observe.recorder import Recorder, record_for, recorder_here
 from penstock.observe.torch_profiler import profiled
 from penstock.order.steps.cursor import Work
 from penstock.runtime.budget import Budget, BudgetShare
 from penstock.runtime.channel import Channel, Closed, Gate, Joined, NothingYet, Tickets
+from penstock.runtime.controller import Decision
 from penstock.runtime.crew import Crew
 from penstock.runtime.stage import Item, Stage
 from penstock.runtime.thread_notes import HANDS_ON, RESTS, WAITS, WORKS, Doing, StageNow
@@ -72,8 +74,20 @@ class Failure:
 Passed: TypeAlias = Item | Failure
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """Who is told of a stage's items."""
+
+    recorder: Recorder | None
+    meter: Meter
+    name: str
+
+
 class Run:
-    """Stages at work on a sequence of work; iterate to get the finished items in order. thread_setup: what each thread does first. wake: ends waits for work when the run is closed."""
+    """Stages at work on a sequence of work; iterate to get the finished items in order. thread_setup: what each thread does first. wake: ends waits for work when the run is closed.
+
+    recorder: what is told of every item; of a run that a stage of another run begins, it is that one's.
+    """
 
     def __init__(
         self,
@@ -84,15 +98,16 @@ class Run:
         tuner: Tuner | None = None,
         thread_setup: Callable[[], None] | None = None,
         wake: Callable[[], None] | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._wake = wake
+        self._recorder, self._below = (recorder_here(), stages[-1].name) if recorder is None else (recorder, "")
         self._budget = budget or Budget(sys.maxsize)
         self._tuner = tuner or Tuner((), (self._budget,), has_kernels=False)
         threads = [self._tuner.threads(number, stage) for number, stage in enumerate(stages)]
         self.meters = tuple(Meter(stage.name, stage.kind, count) for stage, count in zip(stages, threads, strict=True))
         self.started_at = time.perf_counter()
-        self._waited_s = self.first_wait_s = 0.0
-        self.taken = 0
+        self._waited_s = 0.0
         self._asked_at: float | None = None
         self._depth = depth
         self._process = os.getpid()
@@ -112,17 +127,23 @@ class Run:
             for stage, meter, outbox in zip(stages, self.meters, self._channels, strict=True)
         )
         self._tuner.begin()
+        self._tuner.tell = None if self._recorder is None else partial(_tell_of, self._recorder)
         inboxes: list[Tickets[Any] | Channel[Passed]] = [self._tickets, *self._channels[:-1]]
         _running.add(self)
         try:
             for stage, crew, inbox, outbox in zip(stages, self._crews, inboxes, self._channels, strict=True):
                 is_last, hold_consumer = outbox is self._channels[-1], self._channels[-1].hold_taker
                 noted = _BudgetNotes(self._budget, is_last=is_last, is_copied=stage.kind == "copy")
-                first = partial(_begin_thread, self._stop, hold_consumer, thread_setup)
-                crew.begin(partial(_server, stage, crew.meter, crew.gate, (inbox, outbox), first, noted))
+                first = partial(_begin_thread, self._stop, hold_consumer, thread_setup, self._recorder)
+                told = Recorded(self._recorder, crew.meter, self._named(stage))
+                crew.begin(partial(_server, stage, told, crew.gate, (inbox, outbox), first, noted))
         except BaseException:  # Ctrl-C, or the system has no more threads to give
             self.close()
             raise
+
+    def _named(self, stage: Stage) -> str:
+        """A stage's name in what is recorded: with that of the lane stage that it works for."""
+        return stage.name if self._below in ("", stage.name) else f"{stage.name} → {self._below}"
 
     def __iter__(self) -> Iterator[Item]:
         return self
@@ -148,8 +169,6 @@ class Run:
             self._asked_at = None
         waited_s = time.perf_counter() - asked_at
         self._waited_s += waited_s
-        self.first_wait_s = self.first_wait_s if self.taken else waited_s
-        self.taken += 1
         self._tune(waited_s)
         return item
 
@@ -251,12 +270,20 @@ class _BudgetNotes:
             self._budget.note(share, size_bytes)
 
 
+def _tell_of(recorder: Recorder, decision: Decision) -> None:
+    now, thread = time.perf_counter(), threading.get_native_id()
+    change = f"{decision.knob} {decision.before} → {decision.after}"
+    recorder.add(("tune", change, now, now, thread, -1, -1, 0, 0, 0))
+
+
 def _begin_thread(
     stop: threading.Event,
     hold_consumer: Callable[[], AbstractContextManager[None]],
     thread_setup: Callable[[], None] | None,
+    recorder: Recorder | None,
 ) -> None:
     work_for(stop)
+    record_for(recorder)
     hold_consumer_with(hold_consumer)
     if thread_setup is not None:
         thread_setup()
@@ -264,7 +291,7 @@ def _begin_thread(
 
 def _server(
     stage: Stage,
-    meter: Meter,
+    told: Recorded,
     gate: Gate,
     channels: tuple[Tickets[Any] | Channel[Passed], Channel[Passed]],
     first: Callable[[], None],
@@ -277,13 +304,14 @@ def _server(
 
     def serve() -> None:
         doing.begin()
+        thread = threading.get_native_id()
         try:
             first()
             while True:
                 if number >= gate.limit:
                     doing.now = RESTS, None, time.perf_counter()
                     gate.wait(number)
-                _serve_one(stage, (meter, doing), inbox, outbox, noted)
+                _serve_one(stage, (told, doing, thread), inbox, outbox, noted)
         except Closed:
             gate.close()
             if inbox.end is not None:  # the end of the work, and no cancelled run
@@ -296,20 +324,20 @@ def _server(
 
 def _serve_one(
     stage: Stage,
-    figures: tuple[Meter, Doing],
+    figures: tuple[Recorded, Doing, int],
     inbox: Tickets[Any] | Channel[Passed],
     outbox: Channel[Passed],
     noted: _BudgetNotes,
 ) -> None:
-    meter, doing = figures
+    told, doing, thread = figures
     asked_at = time.perf_counter()
     doing.now = WAITS, None, asked_at
     number, given = inbox.take()
-    began_at = time.perf_counter()
+    began_at, cpu_before_s = time.perf_counter(), time.thread_time()
     work = _work_of(given)
     doing.now = WORKS, work, began_at
     passed: Passed = given if isinstance(given, Failure) else _attempt(stage, given)
-    ended_at = time.perf_counter()
+    ended_at, cpu_s = time.perf_counter(), time.thread_time() - cpu_before_s
     doing.now = HANDS_ON, work, ended_at
     if isinstance(passed, Failure):
         try:
@@ -321,14 +349,19 @@ def _serve_one(
     rows, size_bytes = passed.rows, passed.size_bytes  # once it is put, the item belongs to the next stage
     noted(passed.share, passed.counted_bytes)
     outbox.put(number, passed)
-    meter.add(
+    told.meter.add(
         rows=rows,
         size_bytes=size_bytes,
         waited_s=began_at - asked_at,
         busy_s=ended_at - began_at,
         blocked_s=time.perf_counter() - ended_at,
         queue=len(outbox),
+        limit=outbox.capacity,
+        cpu_s=cpu_s,
     )
+    if told.recorder is not None:
+        place = (-1, -1, 0) if work is None else (work.epoch, work.step, work.steps)
+        told.recorder.add((told.name, stage.kind, began_at, ended_at, thread, *place, rows, size_bytes))
 
 
 def _work_of(given: Any) -> Work | None:

@@ -95,6 +95,8 @@ class Tuner:
         self._cut_at = self._settle_until = self._waited_s = self._cpu_s = 0.0
         self._items = self._full = 0
         self._before: list[tuple[float, float]] = []  # of each crew, seconds of work and of waiting for input
+        #: Who is told of every decision.
+        self.tell: Callable[[Decision], None] | None = None
 
     def threads(self, number: int, stage: Stage) -> int:
         """How many threads a stage begins with."""
@@ -209,6 +211,8 @@ class Tuner:
                     knob.value = knob.most = given
 
     def _keep(self, decision: Decision) -> None:
+        if self.tell is not None:
+            self.tell(decision)
         self.decisions.append(replace(decision, at_s=decision.at_s - self._began_at))
         self.changes += 1
 

@@ -13,12 +13,13 @@ import pyarrow as pa
 from penstock.core.cancel import LOOK_S
 from penstock.core.columns.spec import Field
 from penstock.deliver.numpy import ToNumpy
-from penstock.loader.child.messages import BeginItems, EndedEpoch, MadeItem, SentColumn, failed
+from penstock.loader.child.messages import BeginItems, EndedEpoch, LoaderFigures, MadeItem, SentColumn, failed
 from penstock.loader.child.sent import Setup
 from penstock.loader.here import Here
 from penstock.loader.options import LoaderOptions
 from penstock.loader.reports import LoaderNow
 from penstock.loader.share import RankShare, share_of
+from penstock.observe.verdict import judged
 from penstock.order.steps.cursor import Position
 from penstock.processes.link import Link, sendable
 from penstock.processes.memory import Regions
@@ -53,6 +54,7 @@ class Maker:
         self._share: RankShare | None = None
         self._here = Position()  # of the next item
         self._number: int | None = None  # of the stream that is wanted
+        self._told = 0  # events that the parent knows
         self._room = 0  # how many more of its items may be sent
         self._wanted = threading.Condition()
         self._making = threading.Lock()
@@ -107,9 +109,10 @@ class Maker:
         if self._share is not None:
             self._items.close(self._here)
 
-    def stats(self) -> dict[str, Any]:
-        """The figures so far."""
-        return self._items.stats()
+    def figures(self, number: int) -> LoaderFigures:
+        """The figures so far, which were asked for by this number."""
+        events, self._told, _ = self._items.recorder.told_since(self._told)
+        return LoaderFigures(number=number, figures=self._items.stats(), events=events)
 
     # Making
 
@@ -163,7 +166,7 @@ class Maker:
     def _about_stall(self) -> str:
         assert self._share is not None
         now = LoaderNow(dataset=self._dataset, options=self._options, share=self._share, here=self._here, origin="")
-        return now.about_stall(self.stats())
+        return now.about_stall(judged(self._items.stats()))
 
 
 def _sendable(column: SentColumn) -> SentColumn:

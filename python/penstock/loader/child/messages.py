@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from penstock.core.columns.spec import Field, Ids
 from penstock.loader.item_source import LanePlaces
+from penstock.observe.recorder import RawEvent
+from penstock.observe.snapshot import Snapshot
 from penstock.order.steps.cursor import Position, Work
 from penstock.plan.changed_weights import ChangedWeights
 from penstock.processes.raised import Raised, raised
@@ -96,10 +98,11 @@ class FailedItem(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderFigures:
-    """The figures that were asked for."""
+    """The figures that were asked for, and what happened since they were asked for last."""
 
     number: int
-    figures: dict[str, Any]
+    figures: Snapshot
+    events: list[RawEvent]
 
 
 class LoggedRecord(NamedTuple):

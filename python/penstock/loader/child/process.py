@@ -27,6 +27,8 @@ from penstock.loader.child.messages import (
     WarningGiven,
 )
 from penstock.loader.child.sent import Setup, setup_dumps
+from penstock.observe.recorder import Recorder
+from penstock.observe.snapshot import Snapshot
 from penstock.processes.process import Process, Purpose
 from penstock.processes.raised import error_of
 from penstock.processes.wire import EndedError
@@ -41,17 +43,21 @@ _LOADER = Purpose(
 )
 #: How long the child may take to end by itself, and to answer about its figures.
 _ENDS_S, _ANSWERS_S = 1.0, 5.0
+#: The number of figures that nobody waits for.
+_LATER = 0
 
 
 class Child:
     """The process that makes items. Any thread may call; one at a time receives, for all."""
 
-    def __init__(self, setup: Setup) -> None:
-        self._process = Process(_LOADER)
+    def __init__(self, setup: Setup, recorder: Recorder) -> None:
+        self._process, self._recorder = Process(_LOADER), recorder
         self._link = self._process.link
         self._receiving = threading.Lock()
         self._items = deque[MadeItem | EndedEpoch | FailedItem]()
-        self._figures = dict[int, dict[str, Any]]()
+        self._figures = dict[int, Snapshot]()
+        self._latest: Snapshot | None = None  # of figures that nobody waits for
+        self._is_asked = False
         self._notes = deque[LoggedRecord | WarningGiven]()
         self._number = 0
         try:
@@ -115,7 +121,15 @@ class Child:
             self._receive(until=time.monotonic() + LOOK_S)
             self._tell()
 
-    def stats(self) -> dict[str, Any] | None:
+    def stats_at_once(self) -> Snapshot | None:
+        """The figures that came last; newer ones are asked for, and come with the next items. None before the first."""
+        if not self._is_asked:
+            self._is_asked = True
+            with suppress(EndedError):
+                self._link.send(AskFigures(_LATER))
+        return self._latest
+
+    def stats(self) -> Snapshot | None:
         """The figures of the loader in the child; None where it does not answer."""
         self._number += 1
         number, until = self._number, time.monotonic() + _ANSWERS_S
@@ -146,8 +160,14 @@ class Child:
         match message:
             case MadeItem() | EndedEpoch() | FailedItem():
                 self._items.append(message)
-            case LoaderFigures(number=number, figures=figures):
-                self._figures[number] = figures
+            case LoaderFigures(number=number, figures=figures, events=events):
+                for event in events:
+                    self._recorder.add(event)
+                self._latest = figures
+                if number == _LATER:
+                    self._is_asked = False
+                else:
+                    self._figures[number] = figures
             case LoggedRecord() | WarningGiven():
                 self._notes.append(message)
 

@@ -16,7 +16,6 @@ from penstock.loader.child.messages import (
     BeginItems,
     HasLoader,
     ItemTaken,
-    LoaderFigures,
     LoggedRecord,
     StopItems,
     WarningGiven,
@@ -72,7 +71,7 @@ def _serve_one(maker: Maker, link: Link) -> None:
         case StopItems():
             maker.stop()
         case AskFigures(number):
-            link.send(LoaderFigures(number=number, figures=maker.stats()))
+            link.send(maker.figures(number))
 
 
 def _see_prints() -> None:

@@ -23,6 +23,7 @@ from penstock.core.errors import SourceError
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.files.cache_dirs import cache_folder
 from penstock.core.files.progress import BRIEF_BYTES, watched
+from penstock.core.files.setup_times import timed
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
 from penstock.derived.decompress import unpack_files
@@ -170,6 +171,7 @@ class _Job:
             files.remove(new)  # without an index nobody would read them
             raise
 
+    @timed("index")
     def _indexed(self, shards: Shards, readable: list[str], sizes: Ids, packing: Ids) -> list[IndexedFile]:
         """The entries of files that can be read at these paths, where they have these sizes."""
         limit, total = self.options.limits.record_bytes, int(sizes.sum())

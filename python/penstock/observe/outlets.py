@@ -1,0 +1,122 @@
+"""An exporter with a thread and a queue of its own. Whatever it does, nobody waits for it but at its end, and not long."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from penstock.core.messages import printable
+from penstock.observe.events import Event
+from penstock.observe.exporters.protocol import Exporter
+from penstock.observe.snapshot import Snapshot
+
+_log = logging.getLogger("penstock")
+
+#: Snapshots that may wait for an exporter; with two a second, what a slow disk may need.
+_QUEUED = 20
+#: Events that wait with one snapshot, at most.
+_MOST_EVENTS = 20_000
+#: So many failures in a row, and it is given up.
+_FAILURES = 3
+#: How long the end waits for what an exporter still has to write.
+_ENDS_S = 3.0
+
+
+class Outlet:
+    """What goes to one exporter. name: as the user wrote it, for messages. opens: makes it, in its own thread, since that may take long.
+
+    With a full queue the oldest snapshot is left out; its events go with the next one. What raises three times in a row, or does not open, is given up: a warning in the log, and no
+    more of it. All of this is counted.
+    """
+
+    def __init__(self, name: str, opens: Callable[[], Exporter]) -> None:
+        self.name, self._opens = name, opens
+        self._queue = deque[tuple[Snapshot, list[Event]]]()
+        self._lock = threading.Lock()
+        self._come = threading.Condition(self._lock)
+        self._is_ending, self._is_over = False, False
+        self.written = self.left_out = self.failures = 0
+        self.error = ""
+        self._thread = threading.Thread(target=self._serve, name=f"penstock-observe-{name}", daemon=True)
+        self._thread.start()
+
+    def put(self, snapshot: Snapshot, events: list[Event]) -> None:
+        """Hands over; returns at once."""
+        with self._lock:
+            if self._is_ending or self._is_over:
+                return
+            if len(self._queue) >= _QUEUED:
+                _, unwritten = self._queue.popleft()
+                self.left_out += 1
+                after = self._queue[0]
+                self._queue[0] = after[0], (unwritten + after[1])[-_MOST_EVENTS:]
+            self._queue.append((snapshot, events))
+            self._come.notify()
+
+    def figures(self) -> dict[str, Any]:
+        """What became of what was handed over."""
+        state = "dropped" if self._is_over and self.error else "ended" if self._is_over else "running"
+        return {
+            "state": state,
+            "written": self.written,
+            "left_out": self.left_out,
+            "failures": self.failures,
+            "error": self.error,
+        }
+
+    def end(self) -> None:
+        """Nothing more is handed over; waits some seconds for the rest."""
+        with self._lock:
+            self._is_ending = True
+            self._come.notify()
+        if self._thread is not threading.current_thread():
+            self._thread.join(_ENDS_S)
+            if self._thread.is_alive():
+                self._give_up(f"did not end within {_ENDS_S:g} s")
+
+    # In its thread
+
+    def _serve(self) -> None:
+        try:
+            exporter = self._opens()
+        except Exception as error:
+            self._give_up(_words(error))
+            return
+        in_a_row = 0
+        while (next_one := self._next()) is not None:
+            try:
+                exporter.write(*next_one)
+            except Exception as error:
+                in_a_row, self.failures = in_a_row + 1, self.failures + 1
+                self.error = _words(error)
+                if in_a_row >= _FAILURES:
+                    self._give_up(self.error)
+                    break
+            else:
+                in_a_row, self.written, self.error = 0, self.written + 1, ""
+        try:
+            exporter.close()
+        except Exception as error:
+            self.failures += 1
+            self._give_up(_words(error))
+        self._is_over = True
+
+    def _next(self) -> tuple[Snapshot, list[Event]] | None:
+        with self._lock:
+            while not self._queue and not self._is_ending:
+                self._come.wait()
+            return self._queue.popleft() if self._queue else None
+
+    def _give_up(self, why: str) -> None:
+        with self._lock:
+            is_told, self._is_over, self.error = self._is_over, True, why
+            self._queue.clear()
+        if not is_told:
+            _log.warning("penstock: the exporter %s is given up: %s; training goes on without it", self.name, why)
+
+
+def _words(error: Exception) -> str:
+    return printable(f"{type(error).__name__}: {error}")

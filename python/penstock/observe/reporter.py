@@ -1,0 +1,252 @@
+"""One thread a process, which tells what its loaders do: to files for `penstock top` and other ranks, and to exporters.
+
+    a loader's pipeline ── counters, ring ──► snapshot ──► a file, twice a second        `folder`
+                                                      └──► exporters, each in its thread  `outlets`
+
+Nothing of this is in the way of a batch: the thread reads what the pipeline counts anyway. It begins with the first pass of a loader, and ends with the last
+loader that runs. In a fork there is none, until a loader begins there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Protocol
+
+from penstock.observe.events import Event
+from penstock.observe.exporters.protocol import Exporter
+from penstock.observe.folder import read_snapshots, remove_snapshot, write_snapshot
+from penstock.observe.machine import INTERPRETER
+from penstock.observe.outlets import Outlet
+from penstock.observe.recorder import Recorder
+from penstock.observe.snapshot import Snapshot
+
+_log = logging.getLogger("penstock")
+
+#: How often snapshots are made; after an error of the folder it is left alone for so long.
+EVERY_S, _FOLDER_RESTS_S = 0.5, 30.0
+#: How long the end waits for the thread.
+_ENDS_S = 1.0
+
+
+class Observed(Protocol):
+    """A loader, as the reporter sees it."""
+
+    recorder: Recorder
+
+    def snapshot(self) -> Snapshot:
+        """Its figures now."""
+
+
+#: Gives a loader as long as it lives; None from then on.
+GetObserved = Callable[[], Observed | None]
+#: An exporter's name, and what opens it.
+Opening = tuple[str, Callable[[], Exporter]]
+
+
+class Watched:
+    """A loader that is observed. cursor: of its events that are handed over."""
+
+    def __init__(self, get: GetObserved, recorder: Recorder, outlets: Sequence[Outlet]) -> None:
+        self.get, self.recorder, self.outlets = get, recorder, tuple(outlets)
+        self.last: Snapshot | None = None
+        self.is_running = True
+        self._cursor = self.lost_events = 0
+        self._lock = threading.Lock()  # the reporter and the loader's own thread may both look
+
+    def look(self, *, is_final: bool = False) -> Snapshot | None:
+        """A snapshot, handed to exporters; None where the loader is gone."""
+        if not self._lock.acquire(timeout=_ENDS_S):
+            return None
+        try:
+            if not self.is_running and not is_final:
+                return None
+            observed = self.get()
+            found = None if observed is None else observed.snapshot()
+            self.last = found or self.last
+            if self.outlets and self.last is not None:
+                events = self._events()
+                for outlet in self.outlets:
+                    outlet.put(self.last, events)
+            return found
+        finally:
+            self._lock.release()
+
+    def _events(self) -> list[Event]:
+        events, self._cursor, lost = self.recorder.events_since(self._cursor)
+        self.lost_events += lost
+        return sorted(events, key=lambda event: event.end_ns)
+
+
+class Reporter:
+    """Of a process."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._watched: dict[int, Watched] = {}
+        self._numbers = count()
+        self._outlets: dict[str, tuple[Outlet, set[int]]] = {}
+        self._state = threading.Lock()
+        self._thread: threading.Thread | None = None
+        # A lock that somebody releases wakes the thread: unlike an Event, it may be released by a finalizer in any thread and at any time.
+        self._wake = threading.Lock()
+        self._wake.acquire()
+        self._folder_rests_until = 0.0
+        self._is_clean = False
+
+    def watch(self, get: GetObserved, recorder: Recorder, openings: Sequence[Opening]) -> int:
+        """Tells of a loader from now on; its number, for `pause`, `go_on` and `end`. Loaders that name the same exporter share it."""
+        number = next(self._numbers)
+        with self._state:
+            outlets = [self._outlet(number, name, opens) for name, opens in openings]
+            self._watched[number] = Watched(get, recorder, outlets)
+            self._start()
+        return number
+
+    def _outlet(self, number: int, name: str, opens: Callable[[], Exporter]) -> Outlet:
+        outlet, users = self._outlets.get(name) or (Outlet(name, opens), set[int]())
+        users.add(number)
+        self._outlets[name] = outlet, users
+        return outlet
+
+    def _start(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._serve, name="penstock-reporter", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError:  # the system has no more threads to give, or the interpreter ends
+                self._thread = None
+
+    def pause(self, number: int) -> None:
+        """The loader's pipeline has stopped: its last figures are handed over, and its file is gone."""
+        watched = self._watched.get(number)
+        if watched is None or not watched.is_running or os.getpid() != self._process:
+            return
+        with suppress(Exception):
+            watched.look()
+        watched.is_running = False
+        if watched.last is not None:
+            remove_snapshot(watched.last.loader)
+
+    def go_on(self, number: int) -> bool:
+        """It runs again. False where it is not watched any more."""
+        watched = self._watched.get(number)
+        if os.getpid() != self._process:
+            return False
+        if watched is not None:
+            watched.is_running = True
+            with self._state:
+                self._start()
+        return watched is not None
+
+    def is_running(self, number: int) -> bool:
+        """Whether its pipeline runs."""
+        watched = self._watched.get(number)
+        return watched is not None and watched.is_running
+
+    def end(self, number: int) -> None:
+        """The loader ends, perhaps since nobody holds it any more: from any thread."""
+        if os.getpid() != self._process:
+            return  # a fork of its process
+        self.pause(number)
+        watched = self._watched.pop(number, None)
+        if watched is None:
+            return
+        for name, (outlet, users) in [*self._outlets.items()]:
+            users.discard(number)
+            if not users and self._outlets.pop(name, None) is not None:
+                outlet.end()
+        if not self._watched:
+            self._end_thread()
+
+    def _end_thread(self) -> None:
+        thread = self._thread
+        with suppress(RuntimeError):
+            self._wake.release()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_ENDS_S)
+
+    def figures(self, number: int) -> tuple[dict[str, dict[str, object]], int]:
+        """What became of a loader's exporters, and how many events were lost."""
+        watched = self._watched.get(number)
+        if watched is None:
+            return {}, 0
+        return {outlet.name: outlet.figures() for outlet in watched.outlets}, watched.lost_events
+
+    # In its thread
+
+    def _serve(self) -> None:
+        while True:
+            self._wake.acquire(timeout=EVERY_S)
+            with self._state:
+                if not self._watched:
+                    self._thread = None
+                    return
+            INTERPRETER.look()
+            for number, watched in [*self._watched.items()]:
+                if watched.get() is None:
+                    self.end(number)
+                elif watched.is_running:
+                    self._tell(watched)
+
+    def _tell(self, watched: Watched) -> None:
+        try:
+            snapshot = watched.look()
+        except Exception as error:  # figures that change while they are read; no training ends for them
+            _log.debug("penstock: no snapshot was made (%r)", error)
+            return
+        if snapshot is None or time.monotonic() < self._folder_rests_until:
+            return
+        try:
+            if not self._is_clean:
+                read_snapshots()  # which removes those of processes that have ended
+                self._is_clean = True
+            write_snapshot(snapshot)
+            if not watched.is_running:
+                remove_snapshot(snapshot.loader)
+        except OSError as error:  # full, read-only, or somebody else's
+            self._folder_rests_until = time.monotonic() + _FOLDER_RESTS_S
+            _log.debug("penstock: no snapshot was written (%s)", error)
+
+    def end_all(self) -> None:
+        """The interpreter ends."""
+        for number in [*self._watched]:
+            with suppress(Exception):
+                self.end(number)
+
+
+_of_process = Reporter()
+
+
+def reporter() -> Reporter:
+    """The reporter of this process."""
+    return _of_process
+
+
+def identity_number() -> int:
+    """Another loader of this process."""
+    return next(_loaders)
+
+
+_loaders = count(1)
+
+
+def _forget() -> None:
+    """In a fork: what is observed belongs to the parent, and so do its files, threads and locks."""
+    global _of_process
+    _of_process = Reporter()
+
+
+@atexit.register
+def _end_all() -> None:
+    _of_process.end_all()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

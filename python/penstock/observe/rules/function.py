@@ -1,0 +1,66 @@
+"""The user's own function limits: it holds the interpreter, waits for something, or is called for every row."""
+
+from __future__ import annotations
+
+from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.seen import ALL_BUSY, Seen
+from penstock.observe.snapshot import Advice, StageFigures
+
+#: Of the time of a function's threads: what computes, and what waits.
+_COMPUTES, _WAITS = 0.6, 0.25
+#: A call for a row that takes less costs more than its work.
+_SHORT_S = 100e-6
+
+
+def function(seen: Seen) -> Finding | None:
+    """A function of Python is the slowest stage."""
+    slow = seen.slowest
+    if seen.is_fed or slow.kind != "python" or slow.busy < 0.5:
+        return None
+    is_process = seen.snapshot.plan.functions.get(slow.name) == "process"
+    cores = 0.0 if is_process else slow.busy * slow.threads * slow.cpu
+    row_s = slow.item_s.mean_s * slow.cpu / max(1.0, slow.samples / max(1, slow.items))
+    if not is_process and cores < _WAITS:
+        return Finding(bottleneck=slow.name, advice=_waits(seen, slow))
+    if slow.name.startswith("map_rows") and row_s < _SHORT_S:
+        return Finding(bottleneck=slow.name, advice=_by_row(seen, slow, row_s, cores))
+    if not is_process and cores >= _COMPUTES and cores < 1.3 and seen.cpu < ALL_BUSY:
+        return Finding(bottleneck=slow.name, advice=_holds(seen, slow, cores))
+    advice = Advice(
+        rule="slow_function",
+        evidence=f"{slow.name!r} takes {1000 * slow.item_s.p50_s:,.3g} ms for {slow.samples / max(1, slow.items):,.0f} rows, on {slow.threads} {'processes' if is_process else 'threads'}, and the CPUs are {seen.cpu:.0%} busy",
+        remedy="your own Python function is the limit: work on whole batches with map instead of map_rows, and in NumPy, or with native ops",
+        change="dataset.transform(…) with ops of ps.image, ps.text or ps.table, or NumPy on whole batches",
+        gain=seen.gain(slow, cores=cores),
+    )
+    return Finding(bottleneck=slow.name, advice=advice)
+
+
+def _waits(seen: Seen, slow: StageFigures) -> Advice:
+    return Advice(
+        rule="waiting_function",
+        evidence=f"{slow.name!r} takes {1000 * slow.item_s.p50_s:,.3g} ms, {slow.cpu:.0%} of it on a CPU, on {slow.threads} threads",
+        remedy="your own Python function is the limit, and it waits: have more calls at once, or ask for many rows in one",
+        change=f"Loader(…, cpus={min(64, 4 * slow.threads)}), an async function, or one request a batch",
+        gain=seen.gain(slow, factor=4.0),
+    )
+
+
+def _by_row(seen: Seen, slow: StageFigures, row_s: float, cores: float) -> Advice:
+    return Advice(
+        rule="function_by_row",
+        evidence=f"{slow.name!r} is called for every row and takes {1e6 * row_s:,.0f} µs of CPU each time",
+        remedy="your own Python function is the limit: it is called for each row; work on whole batches with map instead of map_rows, and in NumPy",
+        change=f"dataset.map(…) instead of .{slow.name.partition(' ')[0]}(…)",
+        gain=seen.gain(slow, cores=cores),
+    )
+
+
+def _holds(seen: Seen, slow: StageFigures, cores: float) -> Advice:
+    return Advice(
+        rule="function_holds_interpreter",
+        evidence=f"{slow.name!r} is busy {min(1.0, slow.busy):.0%} of the time on {slow.threads} threads, which together use {cores:.1f} of {seen.usable} cores",
+        remedy="your own Python function is the limit, and holds the interpreter: run it in processes (workers='process'), or work in NumPy",
+        change="dataset.map(…, workers='process')",
+        gain=seen.gain(slow, factor=seen.usable / max(1.0, cores)),
+    )

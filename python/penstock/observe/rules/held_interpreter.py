@@ -1,0 +1,38 @@
+"""The training loop holds the interpreter, so that the loader's threads wait for it."""
+
+from __future__ import annotations
+
+from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.seen import Seen
+from penstock.observe.snapshot import Advice
+
+#: A thread that wants the interpreter waits so long, mostly; a loop that has it uses one CPU all of its step.
+_WAITS_S, _COMPUTES = 0.002, 0.5
+
+
+def held_interpreter(seen: Seen) -> Finding | None:
+    """The loop computes in Python, and other threads wait for the interpreter; no function of the user's does it."""
+    snapshot, slow = seen.snapshot, seen.slowest
+    waits_s = snapshot.machine.interpreter_wait_s
+    if (
+        seen.is_fed
+        or slow.kind == "python"
+        or snapshot.plan.isolation
+        or waits_s < _WAITS_S
+        or snapshot.step_cpu < _COMPUTES
+    ):
+        return None
+    if seen.step_s < seen.wait_s / 4:
+        return None
+    advice = Advice(
+        rule="held_interpreter",
+        evidence=f"a thread waits {1000 * waits_s:.1f} ms for Python's interpreter, and the loop computes {snapshot.step_cpu:.0%} of its step",
+        remedy="the training loop holds the interpreter, which the loader's threads need between their native calls: make batches in a process of their own",
+        change="Loader(…, isolation='process')",
+        gain=seen.gain(slow),
+    )
+    return Finding(
+        bottleneck="interpreter",
+        advice=advice,
+        head=f"The training loop holds Python's interpreter: the consumer waited {seen.waited:.0%} of the time for data",
+    )

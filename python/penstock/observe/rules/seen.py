@@ -1,0 +1,117 @@
+"""What rules look at: a snapshot, and what follows from it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from penstock.observe.snapshot import Snapshot, StageFigures
+
+#: Shares of the time that the consumer waits: below the first, data limits nothing; from the second on, it limits much (as XProf has them).
+ENOUGH, MUCH = 0.05, 0.20
+#: From so many batches on, the first one is told apart from those behind it.
+_STEADY = 4
+#: Of the cores: so much is all that a process gets, and so little is none.
+ALL_BUSY, IDLE = 0.8, 0.5
+
+
+class Seen:
+    """Figures of a run in the steady state. Times are in seconds a batch, `rate` in batches a second."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    # The consumer
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether enough batches came to leave out the first."""
+        return self.snapshot.wait.count >= _STEADY
+
+    @cached_property
+    def waited(self) -> float:
+        """The share of the time that the consumer waits, 0 … 1."""
+        if not self.is_steady:
+            return self.snapshot.waited
+        return self.wait_s / max(1e-12, self.wait_s + self.step_s)
+
+    @property
+    def wait_s(self) -> float:
+        """The mean wait for a batch."""
+        return self.snapshot.wait.mean_s
+
+    @property
+    def step_s(self) -> float:
+        """The mean work on a batch."""
+        return self.snapshot.step.mean_s
+
+    @property
+    def rate(self) -> float:
+        """Batches a second."""
+        return 1 / max(1e-9, self.wait_s + self.step_s)
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether data limits nothing."""
+        return self.waited < ENOUGH
+
+    # Stages
+
+    @cached_property
+    def slowest(self) -> StageFigures:
+        """The stage whose threads work most of the time."""
+        return max(self.snapshot.stages, key=lambda stage: stage.busy)
+
+    def is_tunable(self, stage: StageFigures) -> bool:
+        """Whether the tuner may still give it more threads."""
+        value = self.snapshot.tuning.get("values", {}).get(stage.name)
+        return value is not None and not value["fixed"] and value["value"] < value["most"]
+
+    # Cores
+
+    @property
+    def usable(self) -> int:
+        """The cores that this process may use."""
+        return max(1, self.snapshot.machine.usable_cores)
+
+    @property
+    def cores_used(self) -> float:
+        """Those that it uses, with its children."""
+        machine = self.snapshot.machine
+        return (machine.mean_process_cpu + machine.mean_children_cpu) * max(1, machine.cores)
+
+    @property
+    def cpu(self) -> float:
+        """The share of its cores that it uses, 0 … 1."""
+        return min(1.0, self.cores_used / self.usable)
+
+    @property
+    def cores_of_others(self) -> float:
+        """Those that other processes use."""
+        machine = self.snapshot.machine
+        return max(0.0, machine.mean_cpu * max(1, machine.cores) - self.cores_used)
+
+    # Gain
+
+    def gain(self, stage: StageFigures | None = None, *, factor: float = float("inf"), cores: float = 0.0) -> float:
+        """The rate after a change by the rate now: until the consumer's step, another stage or the cores are the limit.
+
+        stage: which the change makes `factor` times as fast; it is the limit now. cores: that are used no more, in the mean.
+        """
+        limits = [1 / max(1e-9, self.step_s)]
+        for each in self.snapshot.stages:
+            if each is stage:
+                limits.append(factor * self.rate)
+            elif each.busy > 0 and not self.is_tunable(each):
+                limits.append(self.rate / min(1.0, each.busy))
+        used = self.cores_used - cores
+        if used > 0:
+            limits.append(self.rate * self.usable / used)
+        return max(1.0, min(limits) / self.rate)
+
+    def head_of(self, stage: StageFigures) -> str:
+        """The usual sentence."""
+        how = "moderately" if self.waited < MUCH else "strongly"
+        return (
+            f"The bottleneck is the stage {stage.name!r}, busy {min(1.0, stage.busy):.0%} of the time, while the consumer waited "
+            f"{self.waited:.0%} of the time for data, which limits training {how}"
+        )

@@ -1,0 +1,25 @@
+"""Which training this process belongs to, so that its ranks find each other's snapshots."""
+
+from __future__ import annotations
+
+import os
+
+#: What launchers set alike in all processes of one training, and differently for the next: torchrun, SLURM, Open MPI, MPICH, PyTorch's rendezvous.
+_NAMES = (
+    ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"),
+    ("SLURM_JOB_ID", "SLURM_STEP_ID"),
+    ("PMIX_NAMESPACE",),
+    ("OMPI_MCA_ess_base_jobid",),
+    ("PMI_JOBID",),
+    ("MASTER_ADDR", "MASTER_PORT"),
+)
+
+
+def training_id() -> str:
+    """The same text in all ranks of a training: $PENSTOCK_TRAINING, else what the launcher says, else the session of this terminal or job."""
+    if told := os.environ.get("PENSTOCK_TRAINING"):
+        return told
+    for names in _NAMES:
+        if all(name in os.environ for name in names):
+            return " ".join(f"{name}={os.environ[name]}" for name in names)
+    return f"session={os.getsid(0)}" if hasattr(os, "getsid") else ""

@@ -1,0 +1,338 @@
+"""Files of snapshots, and exporters that are slow, fail, or block: training goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.core.errors import PlanError, StorageError
+from penstock.observe import outlets, reporter
+from penstock.observe.events import Event
+from penstock.observe.folder import read_snapshots, snapshots_folder, write_snapshot
+from penstock.observe.snapshot import Identity, Snapshot
+
+DATA = ps.from_arrays({"x": np.arange(4000)}).batch(4)
+
+
+def begun(loader: ps.Loader) -> Iterator[Any]:
+    """A pass, whose first batch was taken. It lasts as long as somebody holds it."""
+    batches = iter(loader)
+    next(batches)
+    return batches
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("PENSTOCK_OBSERVE_DIR", str(tmp_path / "observe"))
+    monkeypatch.setattr(reporter, "EVERY_S", 0.02)
+    yield tmp_path / "observe"
+    assert "penstock-reporter" not in {thread.name for thread in threading.enumerate()}
+
+
+def until(holds: Callable[[], Any], patience_s: float = 20.0) -> Any:
+    deadline = time.monotonic() + patience_s
+    while not (found := holds()):
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.01)
+    return found
+
+
+class Keeps:
+    """An exporter that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.snapshots, self.events, self.closed = list[Snapshot](), list[Event](), 0
+
+    def write(self, snapshot: Snapshot, events: list[Event]) -> None:
+        self.snapshots.append(snapshot)
+        self.events += events
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+# Files
+
+
+def test_a_loader_that_runs_has_a_file_and_one_that_ended_has_none(folder: Path) -> None:
+    loader = ps.Loader(DATA)
+    assert not folder.exists(), "nothing runs yet"
+    _batches = begun(loader)
+    (found,) = until(read_snapshots)
+    assert found["loader"]["pid"] == os.getpid()
+    assert found["loader"]["name"] == "memory"
+    assert found["samples"] >= 4
+    assert [stage["name"] for stage in found["stages"]] == [stage.name for stage in loader.stats().stages]
+    until(lambda: read_snapshots()[0]["at"] > found["at"])
+    loader.close()
+    assert [*folder.iterdir()] == []
+    _again = begun(loader)
+    assert len(until(read_snapshots)) == 1
+    loader.close()
+
+
+@pytest.mark.parametrize("how", ["break", "drop", "close in the midst"])
+def test_ends_of_all_kinds_leave_nothing(folder: Path, how: str) -> None:
+    loader = ps.Loader(DATA)
+    if how == "break":
+        for _ in loader:
+            until(read_snapshots)
+            break
+    else:
+        batches = begun(loader)
+        until(read_snapshots)
+        if how != "drop":
+            loader.close()
+        del batches
+    del loader
+    assert [*folder.iterdir()] == []
+
+
+def test_two_loaders_have_two_files(folder: Path) -> None:
+    with ps.Loader(DATA) as one, ps.Loader(DATA) as other:
+        _passes = begun(one), begun(other)
+        until(lambda: len(read_snapshots()) == 2)
+        names = [thread.name for thread in threading.enumerate()]
+        assert names.count("penstock-reporter") == 1
+    assert [*folder.iterdir()] == []
+
+
+def test_the_folder_is_of_this_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_OBSERVE_DIR")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    snapshot = Snapshot(loader=Identity(pid=os.getpid(), host="h", number=1, started_at=time.time()))
+    path = write_snapshot(snapshot)
+    assert path.parent == tmp_path / "penstock"
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.parent.chmod(0o777)
+    with pytest.raises(StorageError, match="PENSTOCK_OBSERVE_DIR"):
+        write_snapshot(snapshot)
+
+
+def test_a_link_in_the_place_of_the_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else may make /tmp/penstock-1000 before us, and lead it to our own files."""
+    monkeypatch.delenv("PENSTOCK_OBSERVE_DIR")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "mine").mkdir(mode=0o700)
+    (tmp_path / "penstock").symlink_to(tmp_path / "mine")
+    with pytest.raises(StorageError, match="not a folder of this user's alone"):
+        write_snapshot(Snapshot())
+    with ps.Loader(DATA) as loader:
+        assert len([*loader]) == 1000, "training goes on"
+    assert [*(tmp_path / "mine").iterdir()] == []
+
+
+def test_without_a_runtime_folder_it_lies_in_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_OBSERVE_DIR")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "nonesuch"))
+    assert snapshots_folder().name == f"penstock-{os.getuid()}"
+
+
+def test_a_folder_that_cannot_be_written_stops_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("PENSTOCK_OBSERVE_DIR", str(tmp_path / "file"))
+    keeps = Keeps()
+    with ps.Loader(DATA, observe=[keeps]) as loader:
+        for _ in loader:
+            time.sleep(0.0001)
+    assert keeps.snapshots[-1].batches == 1000, "exporters have them all the same"
+
+
+def test_a_full_disk_leaves_no_half_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = json.dumps
+
+    def full(*_: Any, **__: Any) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("penstock.observe.folder.json.dumps", full)
+    with pytest.raises(OSError, match="No space"):
+        write_snapshot(Snapshot())
+    monkeypatch.setattr("penstock.observe.folder.json.dumps", real)
+    assert [*folder.iterdir()] == []
+
+
+def test_files_of_processes_that_ended_are_removed(folder: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host = reporter_host()
+    old = write_snapshot(Snapshot(at=1.0, loader=Identity(pid=ended.pid, host=host, number=1, started_at=time.time())))
+    # Its number belongs to another process by now: to this one, which began later.
+    reused = write_snapshot(Snapshot(at=1.0, loader=Identity(pid=os.getpid(), host=host, number=9, started_at=1.0)))
+    away = write_snapshot(Snapshot(at=time.time(), loader=Identity(pid=ended.pid, host="another", number=1)))
+    gone = write_snapshot(Snapshot(at=time.time() - 1000, loader=Identity(pid=1, host="another", number=2)))
+    (folder / "x.snapshot.json").write_text("{half a file")
+    assert [one["loader"]["host"] for one in read_snapshots()] == ["another"]
+    assert [path.exists() for path in (old, reused, away, gone)] == [False, False, True, False]
+
+
+def reporter_host() -> str:
+    from penstock.observe.folder import host_name
+
+    return host_name()
+
+
+# Exporters
+
+
+def test_an_exporter_gets_every_event_once_and_the_last_figures() -> None:
+    keeps = Keeps()
+    with ps.Loader(DATA, observe=[keeps], epochs=1) as loader:
+        for _ in loader:
+            pass
+        assert loader.stats()["exporters"][next(iter(loader.stats()["exporters"]))]["state"] == "running"
+    assert keeps.closed == 1
+    assert keeps.snapshots[-1].batches == 1000
+    for name in ("step", "wait", "deliver"):
+        told = sorted(one.first_step + n for one in keeps.events if one.what == name for n in range(one.steps))
+        assert told == [*range(1000)], name
+
+
+def test_loaders_that_name_the_same_exporter_share_it() -> None:
+    keeps = Keeps()
+    with ps.Loader(DATA, observe=[keeps]) as one:
+        _of_one = begun(one)
+        with ps.Loader(DATA, observe=[keeps]) as other:
+            _of_other = begun(other)
+            until(lambda: len({found.loader.number for found in keeps.snapshots}) == 2)
+        assert keeps.closed == 0
+    assert keeps.closed == 1
+
+
+def test_one_that_raises_is_given_up_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    class Raises(Keeps):
+        def write(self, snapshot: Snapshot, events: list[Event]) -> None:
+            raise OSError(28, "No space left on device")
+
+    with caplog.at_level(logging.WARNING, "penstock"), ps.Loader(DATA, observe=[Raises()]) as loader:
+        batches = begun(loader)
+        found = until(lambda: [one for one in loader.stats().exporters.values() if one["state"] == "dropped"])
+        assert len([*batches]) == 999
+    assert found[0]["failures"] == 3
+    assert "No space left" in found[0]["error"]
+    (line,) = [one for one in caplog.messages if "is given up" in one]
+    assert "training goes on without it" in line
+
+
+def test_one_that_cannot_be_opened_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuses(text: str) -> None:
+        raise OSError(98, f"Address already in use: {text}")
+
+    monkeypatch.setattr("penstock.observe.exporters.open_exporter", refuses, raising=False)
+    monkeypatch.setenv("PENSTOCK_OBSERVE", " prometheus:9464, ")
+    with caplog.at_level(logging.WARNING, "penstock"), ps.Loader(DATA) as loader:
+        _batches = begun(loader)
+        until(lambda: loader.stats().exporters["prometheus:9464"]["state"] == "dropped")
+    assert "Address already in use: prometheus:9464" in caplog.text
+
+
+def test_one_that_blocks_is_waited_for_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outlets, "_ENDS_S", 0.1)
+    free = threading.Event()
+
+    class Blocks(Keeps):
+        def write(self, snapshot: Snapshot, events: list[Event]) -> None:
+            free.wait()
+
+    with ps.Loader(DATA, observe=[Blocks()]) as loader:
+        batches = begun(loader)
+        until(lambda: next(iter(loader.stats().exporters.values()))["left_out"] > 0)
+        assert len([*batches]) == 999
+    free.set()
+    until(lambda: not [one for one in threading.enumerate() if one.name.startswith("penstock-observe")])
+
+
+def test_events_of_snapshots_that_were_left_out_go_with_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outlets, "_QUEUED", 2)
+    free, keeps = threading.Event(), Keeps()
+
+    class Slow(Keeps):
+        def write(self, snapshot: Snapshot, events: list[Event]) -> None:
+            free.wait()
+            keeps.write(snapshot, events)
+
+    with ps.Loader(DATA, observe=[Slow()], epochs=1) as loader:
+        for _ in loader:
+            time.sleep(0.0002)
+        until(lambda: next(iter(loader.stats().exporters.values()))["left_out"] > 0)
+        free.set()
+    told = sorted(one.first_step + n for one in keeps.events if one.what == "step" for n in range(one.steps))
+    assert told == [*range(1000)]
+
+
+@pytest.mark.parametrize("observe", [7, [object()], [None]])
+def test_what_is_no_exporter_is_refused_at_once(observe: Any) -> None:
+    with pytest.raises(PlanError, match="observe="):
+        ps.Loader(DATA, observe=observe)
+
+
+# Forks and ends
+
+
+ENDS = """
+import os, sys, time, numpy as np, penstock as ps
+class Prints:
+    def write(self, snapshot, events): self.last = snapshot
+    def close(self): print("closed after", self.last.step_number, flush=True)
+data = ps.from_arrays({"x": np.arange(400)}).batch(4)
+loader = ps.Loader(data, observe=[Prints()])
+batches = iter(loader)
+next(batches)
+"""
+
+
+def ran(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PENSTOCK_OBSERVE_DIR": str(folder)}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_interpreter_ends_while_a_pass_runs(folder: Path) -> None:
+    found = ran(ENDS + "time.sleep(0.8); assert os.listdir(os.environ['PENSTOCK_OBSERVE_DIR'])", folder)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout == "closed after 1\n"
+    assert [*folder.iterdir()] == []
+
+
+def test_a_fork_has_a_reporter_of_its_own(folder: Path) -> None:
+    code = """
+time.sleep(0.7)
+assert len(os.listdir(os.environ["PENSTOCK_OBSERVE_DIR"])) == 1
+sys.stdout.flush()
+pid = os.fork()
+if pid == 0:
+    loader = batches = None
+    assert len(os.listdir(os.environ["PENSTOCK_OBSERVE_DIR"])) == 1, "the parent's is not ours to remove"
+    other = ps.Loader(data)
+    of_other = iter(other)
+    next(of_other)
+    deadline = time.monotonic() + 20
+    while len(os.listdir(os.environ["PENSTOCK_OBSERVE_DIR"])) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(os.listdir(os.environ["PENSTOCK_OBSERVE_DIR"])) == 2
+    other.close()
+    print("in the fork", flush=True)
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+assert len([*batches]) == 99
+loader.close()
+"""
+    found = ran(ENDS + code, folder)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout == "in the fork\nclosed after 0\n"
+    assert [*folder.iterdir()] == []
