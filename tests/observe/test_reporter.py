@@ -226,18 +226,52 @@ def test_one_that_raises_is_given_up_and_counted(caplog: pytest.LogCaptureFixtur
     assert "training goes on without it" in line
 
 
-def test_one_that_cannot_be_opened_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuses(text: str) -> None:
-        raise OSError(98, f"Address already in use: {text}")
+def refuses(text: str, *, rank: int) -> None:
+    raise OSError(98, f"Address already in use: {text}, rank {rank}")
 
+
+def test_one_that_cannot_be_opened_is_an_error_where_the_loader_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.observe.exporters.open_exporter", refuses, raising=False)
+    with pytest.raises(OSError, match="Address already in use: prometheus:9464, rank 1"):
+        ps.Loader(DATA, observe="prometheus:9464", rank=1, world_size=2)
+
+
+def test_one_of_the_environment_that_cannot_be_opened_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was named for all programs of a shell, and none must end for it."""
     monkeypatch.setattr("penstock.observe.exporters.open_exporter", refuses, raising=False)
     monkeypatch.setenv("PENSTOCK_OBSERVE", " prometheus:9464, ")
-    with caplog.at_level(logging.WARNING, "penstock"), ps.Loader(DATA) as loader:
-        _batches = begun(loader)
-        until(lambda: loader.stats().exporters["prometheus:9464"]["state"] == "dropped")
-    assert "Address already in use: prometheus:9464" in caplog.text
+    with pytest.warns(UserWarning, match="PENSTOCK_OBSERVE: prometheus:9464 cannot be opened.*Address already in use"):
+        loader = ps.Loader(DATA)
+    assert len([*loader]) == 1000
+    loader.close()
+
+
+def test_each_loader_opens_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = list[Keeps]()
+
+    def opens(text: str, *, rank: int) -> Keeps:
+        opened.append(Keeps())
+        return opened[-1]
+
+    monkeypatch.setattr("penstock.observe.exporters.open_exporter", opens, raising=False)
+    with ps.Loader(DATA, observe="keeps") as one, ps.Loader(DATA, observe=["keeps"]) as other:
+        assert len(opened) == 2
+        assert [len([*one]), len([*other])] == [1000, 1000]
+    assert [keeps.closed for keeps in opened] == [1, 1]
+    assert [len({found.loader.number for found in keeps.snapshots}) for keeps in opened] == [1, 1]
+    next(iter(one))
+    assert len(opened) == 3, "a closed loader begins anew"
+    one.close()
+    assert opened[2].closed == 1
+
+
+def test_one_of_a_loader_that_never_ran_is_closed() -> None:
+    closed, dropped = Keeps(), Keeps()
+    ps.Loader(DATA, observe=[closed]).close()
+    loader = ps.Loader(DATA, observe=[dropped])
+    del loader
+    assert (closed.closed, dropped.closed) == (1, 1)
+    assert closed.snapshots == []
 
 
 def test_one_that_blocks_is_waited_for_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 import penstock.observe.rules as all_rules
 from penstock.core.files.traffic import Traffic
 from penstock.observe.rules import RULES
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import (
     Gpu,
     Identity,
@@ -277,7 +277,7 @@ def test_every_rule_has_a_file_and_a_case() -> None:
     files = {path.stem for path in folder.glob("*.py")} - {"__init__", "finding", "seen"}
     assert {rule.__name__ for rule in RULES} == files
     assert len({*RULES}) == len(RULES)
-    reached = {rule for rule in RULES if any(rule(Seen(snapshot)) is not None for snapshot, *_ in CASES.values())}
+    reached = {rule for rule in RULES if any(rule(SeenRun(snapshot)) is not None for snapshot, *_ in CASES.values())}
     assert reached == {*RULES}
     words = {
         node.value.value
@@ -331,13 +331,15 @@ def test_the_gain_ends_at_the_next_limit() -> None:
     """The consumer's step, the next stage, or the cores: whichever comes first."""
     slow = stage("map f", "python", 0.98, cpu=0.0, threads=64)
     step, read = 0.001, stage("read", "io", 0.5)
-    assert Seen(run(slow, wait_s=0.009, step_s=step, machine=IDLE)).gain(slow) == pytest.approx(10)
-    assert Seen(run(read, slow, wait_s=0.009, step_s=step, machine=IDLE)).gain(slow) == pytest.approx(2)
-    assert Seen(run(slow, wait_s=0.009, step_s=step)).gain(slow) == pytest.approx(2)
-    assert Seen(run(slow, wait_s=0.009, step_s=step)).gain(slow, cores=1.9) == pytest.approx(10)
-    assert Seen(run(slow, wait_s=0.009, step_s=step, machine=IDLE)).gain(slow, factor=3) == pytest.approx(3)
+    assert SeenRun(run(slow, wait_s=0.009, step_s=step, machine=IDLE)).gain(slow) == pytest.approx(10)
+    assert SeenRun(run(read, slow, wait_s=0.009, step_s=step, machine=IDLE)).gain(slow) == pytest.approx(2)
+    assert SeenRun(run(slow, wait_s=0.009, step_s=step)).gain(slow) == pytest.approx(2)
+    assert SeenRun(run(slow, wait_s=0.009, step_s=step)).gain(slow, cores=1.9) == pytest.approx(10)
+    assert SeenRun(run(slow, wait_s=0.009, step_s=step, machine=IDLE)).gain(slow, factor=3) == pytest.approx(3)
     tuned = {"values": {"read": {"value": 2, "most": 8, "unit": "reads", "fixed": False}}}
-    assert Seen(run(read, slow, wait_s=0.009, step_s=step, machine=IDLE, tuning=tuned)).gain(slow) == pytest.approx(10)
+    assert SeenRun(run(read, slow, wait_s=0.009, step_s=step, machine=IDLE, tuning=tuned)).gain(slow) == pytest.approx(
+        10
+    )
 
 
 @pytest.mark.parametrize("name", CASES)

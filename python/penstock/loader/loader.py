@@ -152,6 +152,7 @@ class Loader(Generic[BatchT]):
             ranks.fail(error)
             raise
         self._rank.announce()
+        self._rank.open_exporters()
 
     def _item_source(
         self, options: LoaderOptions, deliver: Deliver, bad_samples: BadSamples, recorder: Recorder, *, with_ids: bool

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 
 from penstock.core.files.setup_times import setup_times
 from penstock.core.messages import printable
+from penstock.core.warnings import warn
 from penstock.dataset import Dataset
 from penstock.loader.options import LoaderOptions
 from penstock.loader.plan_facts import plan_facts
@@ -19,7 +19,7 @@ from penstock.loader.share import RankShare
 from penstock.observe.exporters.protocol import Exporter
 from penstock.observe.folder import host_name
 from penstock.observe.recorder import Recorder
-from penstock.observe.reporter import GetObserved, Opening, Reporter, identity_number, reporter
+from penstock.observe.reporter import GetObserved, Reporter, identity_number, reporter
 from penstock.observe.snapshot import Identity, PlanFacts, Snapshot
 from penstock.observe.training import training_id
 from penstock.observe.verdict import judged
@@ -33,7 +33,7 @@ class Observing:
     """Makes a loader's snapshots whole, and has the reporter tell them while it runs. get: the loader, as long as it lives."""
 
     def __init__(self, dataset: Dataset, options: LoaderOptions, recorder: Recorder, get: GetObserved) -> None:
-        self._options, self._openings = options, openings(options.exporters())
+        self._options = options
         self._recorder, self._get = recorder, get
         self._identity = Identity(
             pid=os.getpid(),
@@ -61,6 +61,7 @@ class Observing:
         exporters, lost = ({}, 0) if self._reporter is None else self._reporter.figures(self._number)
         found = replace(
             made,
+            at=made.at or time.time(),
             plan=self._facts(share),
             loader=replace(self._identity, rank=share.rank, world_size=share.world_size),
             epoch=here.epoch,
@@ -92,13 +93,33 @@ class Observing:
     def _is_running(self) -> bool:
         return self._reporter is not None and self._reporter.is_running(self._number)
 
-    def begin(self) -> None:
+    def open(self, rank: int) -> None:
+        """Opens the exporters, in the calling thread: what cannot be opened is said where the loader is made. PlanError, or what the exporter raises."""
+        self._identity = replace(self._identity, pid=os.getpid())  # another one in a fork
+        opened = [*self._opened(rank)]
+        self._reporter = reporter()
+        self._number = self._reporter.watch(self._get, self._recorder, opened)
+        if (observed := self._get()) is not None:
+            weakref.finalize(observed, self._reporter.end, self._number).atexit = False
+
+    def _opened(self, rank: int) -> Iterator[tuple[str, Exporter]]:
+        """Those that were passed, then those that the environment names; of these, one that cannot be opened is left out with a warning."""
+        for one in self._options.exporters():
+            yield (printable(one), _open(one, rank)) if isinstance(one, str) else (_name_of(one), one)
+        for name in filter(None, map(str.strip, os.environ.get("PENSTOCK_OBSERVE", "").split(","))):
+            try:
+                yield printable(name), _open(name, rank)
+            except Exception as error:
+                warn(
+                    f"PENSTOCK_OBSERVE: {printable(name)} cannot be opened, and training goes on without it: {printable(str(error))}"
+                )
+
+    def begin(self, rank: int) -> None:
         """A pass begins."""
         if self._reporter is None or not self._reporter.go_on(self._number):
-            self._reporter = reporter()
-            self._number = self._reporter.watch(self._get, self._recorder, self._openings)
-            if (rank := self._get()) is not None:
-                weakref.finalize(rank, self._reporter.end, self._number).atexit = False
+            self.open(rank)
+            assert self._reporter is not None
+            self._reporter.go_on(self._number)
 
     def pause(self) -> None:
         """The pipeline stops."""
@@ -111,18 +132,6 @@ class Observing:
             self._reporter.end(self._number)
 
 
-def openings(observe: Sequence[str | Exporter]) -> list[Opening]:
-    """Exporters by their names, and what opens them: those that were passed, and those that $PENSTOCK_OBSERVE names."""
-    named = [one.strip() for one in os.environ.get("PENSTOCK_OBSERVE", "").split(",") if one.strip()]
-    found = dict[str, Callable[[], Exporter]]()
-    for one in [*observe, *named]:
-        if isinstance(one, str):
-            found[printable(one)] = partial(_opened, one)
-        else:
-            found[f"{type(one).__name__} {id(one):x}"] = partial(_itself, one)
-    return [*found.items()]
-
-
 def loader_name(dataset: Dataset) -> str:
     """What a loader reads: the last part of each path, without folders, and without what URLs carry besides."""
     names = (
@@ -131,10 +140,10 @@ def loader_name(dataset: Dataset) -> str:
     return printable(", ".join(dict.fromkeys(names)))[:_NAME_LETTERS]
 
 
-def _opened(name: str) -> Exporter:
-    found: Exporter = import_module("penstock.observe.exporters").open_exporter(name)
+def _open(text: str, rank: int) -> Exporter:
+    found: Exporter = import_module("penstock.observe.exporters").open_exporter(text, rank=rank)
     return found
 
 
-def _itself(exporter: Exporter) -> Exporter:
-    return exporter
+def _name_of(exporter: Exporter) -> str:
+    return f"{type(exporter).__name__} {id(exporter):x}"

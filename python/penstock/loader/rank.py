@@ -113,7 +113,7 @@ class ThisRank:
         self.stop()
         self._take(share)
         if self.progress.is_running:
-            self._observing.begin()
+            self._observing.begin(self.share.rank)
 
     def _has_equal_parts(self, world_size: int) -> bool:
         """Whether ranks have equally many rows of a step that is not full, as passed, else where trainers gather them."""
@@ -137,6 +137,10 @@ class ThisRank:
         progress.set_epoch(epoch, steps=share.most_steps(epoch), keep_later=keep_later)
 
     # What all ranks do alike
+
+    def open_exporters(self) -> None:
+        """Those that the loader was told of."""
+        self._observing.open(self.share.rank)
 
     def announce(self) -> None:
         """Tells the other ranks what this one will do."""
@@ -171,7 +175,7 @@ class ThisRank:
         if progress.is_broken_off:
             self.stop()  # where lanes stand counts from here
         self.items.begin(share)
-        self._observing.begin()
+        self._observing.begin(share.rank)
         with self.taking:
             progress.begin_pass()
             self.begin_epoch()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from penstock.core.messages import printable
@@ -26,14 +25,14 @@ _ENDS_S = 3.0
 
 
 class Outlet:
-    """What goes to one exporter. name: as the user wrote it, for messages. opens: makes it, in its own thread, since that may take long.
+    """What goes to one exporter, which was opened before. name: as the user wrote it, for messages.
 
-    With a full queue the oldest snapshot is left out; its events go with the next one. What raises three times in a row, or does not open, is given up: a warning in the log, and no
+    With a full queue the oldest snapshot is left out; its events go with the next one. What raises three times in a row is given up: a warning in the log, and no
     more of it. All of this is counted.
     """
 
-    def __init__(self, name: str, opens: Callable[[], Exporter]) -> None:
-        self.name, self._opens = name, opens
+    def __init__(self, name: str, exporter: Exporter) -> None:
+        self.name, self.exporter = name, exporter
         self._queue = deque[tuple[Snapshot, list[Event]]]()
         self._lock = threading.Lock()
         self._come = threading.Condition(self._lock)
@@ -80,12 +79,7 @@ class Outlet:
     # In its thread
 
     def _serve(self) -> None:
-        try:
-            exporter = self._opens()
-        except Exception as error:
-            self._give_up(_words(error))
-            return
-        in_a_row = 0
+        exporter, in_a_row = self.exporter, 0
         while (next_one := self._next()) is not None:
             try:
                 exporter.write(*next_one)

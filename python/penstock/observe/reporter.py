@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from penstock.observe.events import Event
 from penstock.observe.exporters.protocol import Exporter
@@ -45,9 +45,9 @@ class Observed(Protocol):
 
 
 #: Gives a loader as long as it lives; None from then on.
-GetObserved = Callable[[], Observed | None]
-#: An exporter's name, and what opens it.
-Opening = tuple[str, Callable[[], Exporter]]
+GetObserved: TypeAlias = Callable[[], Observed | None]
+#: Exporters that were opened, with their names.
+Opened: TypeAlias = Sequence[tuple[str, Exporter]]
 
 
 class Watched:
@@ -56,7 +56,7 @@ class Watched:
     def __init__(self, get: GetObserved, recorder: Recorder, outlets: Sequence[Outlet]) -> None:
         self.get, self.recorder, self.outlets = get, recorder, tuple(outlets)
         self.last: Snapshot | None = None
-        self.is_running = True
+        self.is_running = False
         self._cursor = self.lost_events = 0
         self._lock = threading.Lock()  # the reporter and the loader's own thread may both look
 
@@ -91,7 +91,7 @@ class Reporter:
         self._process = os.getpid()
         self._watched: dict[int, Watched] = {}
         self._numbers = count()
-        self._outlets: dict[str, tuple[Outlet, set[int]]] = {}
+        self._outlets: dict[int, tuple[Outlet, set[int]]] = {}  # by the exporter's id, which the outlet holds
         self._state = threading.Lock()
         self._thread: threading.Thread | None = None
         # A lock that somebody releases wakes the thread: unlike an Event, it may be released by a finalizer in any thread and at any time.
@@ -100,19 +100,19 @@ class Reporter:
         self._folder_rests_until = 0.0
         self._is_clean = False
 
-    def watch(self, get: GetObserved, recorder: Recorder, openings: Sequence[Opening]) -> int:
-        """Tells of a loader from now on; its number, for `pause`, `go_on` and `end`. Loaders that name the same exporter share it."""
+    def watch(self, get: GetObserved, recorder: Recorder, exporters: Opened) -> int:
+        """Knows of a loader from now on, and tells of it once it runs; its number, for `go_on`, `pause` and `end`. Loaders that were given the same exporter share it."""
         number = next(self._numbers)
         with self._state:
-            outlets = [self._outlet(number, name, opens) for name, opens in openings]
+            outlets = [self._outlet(number, name, exporter) for name, exporter in exporters]
             self._watched[number] = Watched(get, recorder, outlets)
-            self._start()
         return number
 
-    def _outlet(self, number: int, name: str, opens: Callable[[], Exporter]) -> Outlet:
-        outlet, users = self._outlets.get(name) or (Outlet(name, opens), set[int]())
+    def _outlet(self, number: int, name: str, exporter: Exporter) -> Outlet:
+        found = self._outlets.get(id(exporter))
+        outlet, users = (Outlet(name, exporter), set[int]()) if found is None else found
         users.add(number)
-        self._outlets[name] = outlet, users
+        self._outlets[id(exporter)] = outlet, users
         return outlet
 
     def _start(self) -> None:
@@ -133,9 +133,10 @@ class Reporter:
         watched.is_running = False
         if watched.last is not None:
             remove_snapshot(watched.last.loader)
+        self._end_thread_if_idle()
 
     def go_on(self, number: int) -> bool:
-        """It runs again. False where it is not watched any more."""
+        """It runs. False where it is not watched any more."""
         watched = self._watched.get(number)
         if os.getpid() != self._process:
             return False
@@ -158,15 +159,17 @@ class Reporter:
         watched = self._watched.pop(number, None)
         if watched is None:
             return
-        for name, (outlet, users) in [*self._outlets.items()]:
+        for key, (outlet, users) in [*self._outlets.items()]:
             users.discard(number)
-            if not users and self._outlets.pop(name, None) is not None:
+            if not users and self._outlets.pop(key, None) is not None:
                 outlet.end()
-        if not self._watched:
-            self._end_thread()
+        self._end_thread_if_idle()
 
-    def _end_thread(self) -> None:
+    def _end_thread_if_idle(self) -> None:
+        """Where no loader runs any more, there is nothing to tell."""
         thread = self._thread
+        if any(watched.is_running for watched in [*self._watched.values()]):
+            return
         with suppress(RuntimeError):
             self._wake.release()
         if thread is not None and thread is not threading.current_thread():
@@ -185,7 +188,7 @@ class Reporter:
         while True:
             self._wake.acquire(timeout=EVERY_S)
             with self._state:
-                if not self._watched:
+                if not any(watched.is_running for watched in self._watched.values()):
                     self._thread = None
                     return
             INTERPRETER.look()

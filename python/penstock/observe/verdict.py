@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from penstock.observe.rules import RULES
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice, Snapshot
 
 #: Pieces of advice that are given at once.
@@ -30,7 +30,7 @@ def judge(snapshot: Snapshot) -> Verdict:
     """By the figures of a snapshot."""
     if not any(stage.items for stage in snapshot.stages):
         return Verdict("nothing", "No batch was made yet.")
-    seen = Seen(snapshot)
+    seen = SeenRun(snapshot)
     findings = [found for rule in RULES if (found := rule(seen)) is not None]
     first = findings[0]
     others = [one for one in findings[1:_MOST] if one.advice.rule != _LAST]
@@ -52,7 +52,7 @@ def gain_words(gain: float | None) -> str:
     return f"up to {gain:.1f} times the rate" if gain >= 2 else f"up to {gain - 1:.0%} more"
 
 
-def _text(seen: Seen, found: Finding) -> str:
+def _text(seen: SeenRun, found: Finding) -> str:
     advice = found.advice
     head = found.head or seen.head_of(next(stage for stage in seen.snapshot.stages if stage.name == found.bottleneck))
     expected = gain_words(advice.gain) if advice.gain is not None and advice.gain >= 1 + _WORTH else ""

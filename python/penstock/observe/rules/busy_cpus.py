@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def busy_cpus(seen: Seen) -> Finding | None:
+def busy_cpus(seen: SeenRun) -> Finding | None:
     """A stage that computes is the slowest."""
     snapshot, slow = seen.snapshot, seen.slowest
     if seen.is_fed or slow.kind != "cpu":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def device_copy(seen: Seen) -> Finding | None:
+def device_copy(seen: SeenRun) -> Finding | None:
     """The slowest stage copies."""
     slow = seen.slowest
     if seen.is_fed or slow.kind != "copy":

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import IDLE, Seen
+from penstock.observe.rules.seen import IDLE, SeenRun
 from penstock.observe.snapshot import Advice
 
 #: A stage that works for less of the time has time.
 _BUSY = 0.75
 
 
-def few_ahead(seen: Seen) -> Finding | None:
+def few_ahead(seen: SeenRun) -> Finding | None:
     """No stage is busy, nor are the cores: what was fixed keeps them so."""
     snapshot, slow = seen.snapshot, seen.slowest
     plan = snapshot.plan

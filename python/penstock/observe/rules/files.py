@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 #: A smaller file costs more to open than to read; a store with fewer is none of small files.
@@ -12,7 +12,7 @@ _SMALL_BYTES, _MANY = 256 << 10, 1000
 _DISK = 0.1
 
 
-def files(seen: Seen) -> Finding | None:
+def files(seen: SeenRun) -> Finding | None:
     """The slowest stage reads, and from no store."""
     snapshot, slow = seen.snapshot, seen.slowest
     plan = snapshot.plan

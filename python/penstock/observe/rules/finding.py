@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 
@@ -20,4 +20,4 @@ class Finding:
 
 
 #: Looks at the figures; None where there is nothing of its kind.
-Rule: TypeAlias = Callable[[Seen], Finding | None]
+Rule: TypeAlias = Callable[[SeenRun], Finding | None]

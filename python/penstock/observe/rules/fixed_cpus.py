@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def fixed_cpus(seen: Seen) -> Finding | None:
+def fixed_cpus(seen: SeenRun) -> Finding | None:
     """A stage that computes is busy, cores are idle, and the user said how many may be used."""
     plan, slow = seen.snapshot.plan, seen.slowest
     if (

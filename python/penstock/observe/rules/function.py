@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import ALL_BUSY, Seen
+from penstock.observe.rules.seen import ALL_BUSY, SeenRun
 from penstock.observe.snapshot import Advice, StageFigures
 
 #: Of the time of a function's threads: what computes, and what waits.
@@ -12,7 +12,7 @@ _COMPUTES, _WAITS = 0.6, 0.25
 _SHORT_S = 100e-6
 
 
-def function(seen: Seen) -> Finding | None:
+def function(seen: SeenRun) -> Finding | None:
     """A function of Python is the slowest stage."""
     slow = seen.slowest
     if seen.is_fed or slow.kind != "python" or slow.busy < 0.5:
@@ -36,7 +36,7 @@ def function(seen: Seen) -> Finding | None:
     return Finding(bottleneck=slow.name, advice=advice)
 
 
-def _waits(seen: Seen, slow: StageFigures) -> Advice:
+def _waits(seen: SeenRun, slow: StageFigures) -> Advice:
     return Advice(
         rule="waiting_function",
         evidence=f"{slow.name!r} takes {1000 * slow.item_s.p50_s:,.3g} ms, {slow.cpu:.0%} of it on a CPU, on {slow.threads} threads",
@@ -46,7 +46,7 @@ def _waits(seen: Seen, slow: StageFigures) -> Advice:
     )
 
 
-def _by_row(seen: Seen, slow: StageFigures, row_s: float, cores: float) -> Advice:
+def _by_row(seen: SeenRun, slow: StageFigures, row_s: float, cores: float) -> Advice:
     return Advice(
         rule="function_by_row",
         evidence=f"{slow.name!r} is called for every row and takes {1e6 * row_s:,.0f} µs of CPU each time",
@@ -56,7 +56,7 @@ def _by_row(seen: Seen, slow: StageFigures, row_s: float, cores: float) -> Advic
     )
 
 
-def _holds(seen: Seen, slow: StageFigures, cores: float) -> Advice:
+def _holds(seen: SeenRun, slow: StageFigures, cores: float) -> Advice:
     return Advice(
         rule="function_holds_interpreter",
         evidence=f"{slow.name!r} is busy {min(1.0, slow.busy):.0%} of the time on {slow.threads} threads, which together use {cores:.1f} of {seen.usable} cores",

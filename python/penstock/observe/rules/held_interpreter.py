@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 #: A thread that wants the interpreter waits so long, mostly; a loop that has it uses one CPU all of its step.
 _WAITS_S, _COMPUTES = 0.002, 0.5
 
 
-def held_interpreter(seen: Seen) -> Finding | None:
+def held_interpreter(seen: SeenRun) -> Finding | None:
     """The loop computes in Python, and other threads wait for the interpreter; no function of the user's does it."""
     snapshot, slow = seen.snapshot, seen.slowest
     waits_s = snapshot.machine.interpreter_wait_s

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 #: From this share of the cores on (SPDL's guide); a GPU that runs kernels for less of the time has room.
 _CPU, _KERNELS = 0.4, 0.9
 
 
-def kernel_launches(seen: Seen) -> Finding | None:
+def kernel_launches(seen: SeenRun) -> Finding | None:
     """A GPU is not always at work, no data is awaited, and the CPUs are busy."""
     snapshot = seen.snapshot
     busy = snapshot.machine.mean_cpu

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 #: A start is long from so many seconds on, if it is this share of all the time.
@@ -16,7 +16,7 @@ _CHANGES = {
 }
 
 
-def long_start(seen: Seen) -> Finding | None:
+def long_start(seen: SeenRun) -> Finding | None:
     """Setup is a fifth of the time so far or more: which part of it was longest."""
     snapshot = seen.snapshot
     made_s = sum(snapshot.plan.setup.values())

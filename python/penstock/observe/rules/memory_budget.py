@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import ALL_BUSY, Seen
+from penstock.observe.rules.seen import ALL_BUSY, SeenRun
 from penstock.observe.snapshot import Advice
 
 #: Of all the time, items wait for room.
 _WAITED = 0.2
 
 
-def memory_budget(seen: Seen) -> Finding | None:
+def memory_budget(seen: SeenRun) -> Finding | None:
     """Items wait for room in `memory`, and the cores are not all busy."""
     snapshot = seen.snapshot
     memory = snapshot.memory

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def model(seen: Seen) -> Finding | None:
+def model(seen: SeenRun) -> Finding | None:
     """The consumer waits for less than 5 % of the time."""
     if not seen.is_fed:
         return None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import ALL_BUSY, Seen
+from penstock.observe.rules.seen import ALL_BUSY, SeenRun
 from penstock.observe.snapshot import Advice
 
 #: Others use this share of the cores, and more than half as many as we do.
 _MUCH = 0.25
 
 
-def noisy_neighbour(seen: Seen) -> Finding | None:
+def noisy_neighbour(seen: SeenRun) -> Finding | None:
     """The machine's cores are busy, and many of them with other programs."""
     snapshot, slow = seen.snapshot, seen.slowest
     cores = max(1, snapshot.machine.cores)

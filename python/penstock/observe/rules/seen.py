@@ -14,7 +14,7 @@ _STEADY = 4
 ALL_BUSY, IDLE = 0.8, 0.5
 
 
-class Seen:
+class SeenRun:
     """Figures of a run in the steady state. Times are in seconds a batch, `rate` in batches a second."""
 
     def __init__(self, snapshot: Snapshot) -> None:

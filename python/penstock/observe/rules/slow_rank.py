@@ -5,11 +5,11 @@ from __future__ import annotations
 from statistics import median
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import ENOUGH, Seen
+from penstock.observe.rules.seen import ENOUGH, SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def slow_rank(seen: Seen) -> Finding | None:
+def slow_rank(seen: SeenRun) -> Finding | None:
     """A rank waits 5 % of the time more than the median of the others; their steps hold its wait, in the collectives."""
     snapshot = seen.snapshot
     waited = {one.rank: (one.waited, one.host) for one in snapshot.ranks}

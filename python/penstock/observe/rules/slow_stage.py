@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def slow_stage(seen: Seen) -> Finding | None:
+def slow_stage(seen: SeenRun) -> Finding | None:
     """The last rule: the stage that is busy most."""
     if seen.is_fed:
         return None

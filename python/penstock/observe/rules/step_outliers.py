@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 #: An outlier is so many times the median, and all of them together take this share of the time.
 _TIMES, _SHARE, _LEAST = 5.0, 0.1, 20
 
 
-def step_outliers(seen: Seen) -> Finding | None:
+def step_outliers(seen: SeenRun) -> Finding | None:
     """Steps, without data, that take long: their mean is far above their median."""
     step = seen.snapshot.step
     if step.count < _LEAST or step.most_s < _TIMES * step.p50_s or step.p50_s <= 0:

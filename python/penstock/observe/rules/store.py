@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 from penstock.observe.store import FEW, judge_store
 
@@ -26,7 +26,7 @@ _RULES = (
 )
 
 
-def store(seen: Seen) -> Finding | None:
+def store(seen: SeenRun) -> Finding | None:
     """A stage that reads is the slowest, or everything waits for the few requests that are on their way."""
     figures, slow = seen.snapshot.storage, seen.slowest
     if seen.is_fed or not figures or not figures["requests"]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from penstock.observe.rules.finding import Finding
-from penstock.observe.rules.seen import Seen
+from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 #: Fewer rows a batch, and less time for each, than this.
 _ROWS, _SHORT_S = 32, 0.001
 
 
-def tiny_batches(seen: Seen) -> Finding | None:
+def tiny_batches(seen: SeenRun) -> Finding | None:
     """A batch of some rows takes less than a millisecond, and the step on it even less."""
     snapshot = seen.snapshot
     rows = snapshot.plan.batch_rows
