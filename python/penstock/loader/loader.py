@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, Unpack, ov
 import numpy as np
 import numpy.typing as npt
 
+from penstock.core.arguments import is_whole
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import PenstockError, PlanError
-from penstock.core.messages import printable_lines
+from penstock.core.messages import printable_lines, quoted
 from penstock.core.verbs.options_by_name import options_by_name
 from penstock.dataset import Dataset, with_kept_nulls
 from penstock.deliver import Deliver, open_deliver, with_conversions
 from penstock.deliver.accelerate import Seen
 from penstock.deliver.samplers import BatchIndices, BatchSampler, Sampler, batch_sampler_type, unsent
 from penstock.deliver.structure import Structure
+from penstock.loader.headspace import Headspace
 from penstock.loader.here import Here
 from penstock.loader.in_child import InChild
 from penstock.loader.item_source import ItemSource
@@ -427,6 +429,31 @@ class Loader(Generic[BatchT]):
         """The bottleneck in words, then the figures of every stage."""
         stats = self.stats()
         return self._rank.now().report(stats)
+
+    def headspace(self, steps: int = 50) -> Headspace[BatchT]:
+        """How much faster data would make training at most: your loop runs on real batches, then on some of them again, for which nobody waits.
+
+        Do in each step what training does, and on a GPU something that waits for it (`loss.item()`). The loader's position moves by the real batches.
+
+        Args:
+            steps: measured ones, with data and as many without. Default: 50.
+
+        Returns:
+            An iterable of batches; after the loop its `gain` is the rate without waits by the rate with them, `room` has the figures, and `print` says them.
+
+        Raises:
+            PlanError: for steps below 1.
+
+        Example:
+            loader = ps.Loader(data.batch(4))
+            headspace = loader.headspace(steps=8)
+            for batch in headspace:
+                batch["x"].mean()
+            str(headspace).startswith("at most ")
+        """
+        if not is_whole(steps) or steps < 1:
+            raise PlanError(f"headspace(steps={quoted(steps)}): at least one step must be measured, and a whole number")
+        return Headspace(self, int(steps))
 
     def explain(self) -> str:
         """The plan as this loader runs it, in words: see `Dataset.explain`; and which ops the device does."""

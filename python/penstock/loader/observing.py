@@ -19,7 +19,7 @@ from penstock.loader.share import RankShare
 from penstock.observe.exporters.protocol import Exporter
 from penstock.observe.folder import host_name
 from penstock.observe.recorder import Recorder
-from penstock.observe.reporter import GetObserved, Reporter, identity_number, reporter
+from penstock.observe.reporter import GetObserved, Reporter, ReporterFigures, identity_number, reporter
 from penstock.observe.snapshot import Identity, PlanFacts, Snapshot
 from penstock.observe.training import training_id
 from penstock.observe.verdict import judged
@@ -58,7 +58,7 @@ class Observing:
         consumer, machine = self._recorder.consumer, self._recorder.machine
         active_s = max(1e-9, made.elapsed_s - consumer.rested_now_s())
         waited_s, steady_s = consumer.waited_now_s(), consumer.wait.sum_s + consumer.step.sum_s
-        exporters, lost = ({}, 0) if self._reporter is None else self._reporter.figures(self._number)
+        told = ReporterFigures({}, 0, ()) if self._reporter is None else self._reporter.figures(self._number)
         found = replace(
             made,
             at=made.at or time.time(),
@@ -76,8 +76,9 @@ class Observing:
             steady_s=steady_s,
             steady_samples_per_s=consumer.steady_samples / steady_s if steady_s else 0.0,
             machine=machine.look(),
-            exporters=exporters,
-            lost_events=lost,
+            ranks=told.ranks,
+            exporters=told.exporters,
+            lost_events=told.lost_events,
         )
         self._made, self._whole = made, judged(found)
         return self._whole

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 from penstock.core.messages import printable
 from penstock.observe.snapshot import Figures
+from penstock.observe.verdict import gain_words
 
 #: Figures, or plain values of them.
 Named: TypeAlias = Figures | Mapping[str, Any]
@@ -39,7 +40,7 @@ def report_text(stats: Named) -> str:
     lines = [str(stats["verdict"]), "", _summary(stats), "", _HEAD]
     rows = [_row(stage) for stage in stats["stages"]]
     found = lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats) + _stalls(stats)
-    found += _tuning(stats) + _functions(stats) + _ray(stats)
+    found += _tuning(stats) + _functions(stats) + _ray(stats) + _ranks(stats) + _advice(stats)
     return "\n".join(map(printable, found))
 
 
@@ -149,6 +150,30 @@ def _ray(stats: Named) -> list[str]:
         f"  {node}: {one['actors']:,} actors, {one['items']:,} items, {one['bytes'] / 1e6:,.1f} MB, waited for {one['waited_s']:.1f} s"
         for node, one in ray["nodes"].items()
     ]
+
+
+def _ranks(stats: Named) -> list[str]:
+    """How differently ranks wait for data."""
+    ranks = stats.get("ranks")
+    if not ranks:
+        return []
+    first, last = min(ranks, key=lambda one: one["waited"]), max(ranks, key=lambda one: one["waited"])
+    rates = [one["samples_per_s"] for one in ranks]
+    spread = f"waited {first['waited']:.1%} (rank {first['rank']}) … {last['waited']:.1%} (rank {last['rank']}, {last['host']})"
+    return ["", f"other ranks: {len(ranks):,} seen, {spread}; {min(rates):,.0f} … {max(rates):,.0f} samples/s"]
+
+
+def _advice(stats: Named) -> list[str]:
+    """What to do: why, the change, and what it gains."""
+    advice = stats.get("advice")
+    if not advice:
+        return []
+    lines = ["", "advice:"]
+    for one in advice:
+        gains = gain_words(one["gain"])
+        lines.append(f"  {one['rule']}: {one['evidence']}")
+        lines.append(f"    → {one['change']}{f' ({gains})' if gains else ''}")
+    return lines
 
 
 def pending_text(requests: Sequence[PendingRequest]) -> str:

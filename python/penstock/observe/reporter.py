@@ -17,20 +17,23 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from penstock.observe.events import Event
 from penstock.observe.exporters.protocol import Exporter
 from penstock.observe.folder import read_snapshots, remove_snapshot, write_snapshot
 from penstock.observe.machine import INTERPRETER
 from penstock.observe.outlets import Outlet
+from penstock.observe.ranks import other_ranks
 from penstock.observe.recorder import Recorder
-from penstock.observe.snapshot import Snapshot
+from penstock.observe.snapshot import RankFigures, Snapshot
 
 _log = logging.getLogger("penstock")
 
 #: How often snapshots are made; after an error of the folder it is left alone for so long.
 EVERY_S, _FOLDER_RESTS_S = 0.5, 30.0
+#: How often other ranks are looked at, and how many times as long as that took is waited for the next time.
+_RANKS_S, _RANKS_SHARE = 2.0, 50
 #: How long the end waits for the thread.
 _ENDS_S = 1.0
 
@@ -56,6 +59,9 @@ class Watched:
     def __init__(self, get: GetObserved, recorder: Recorder, outlets: Sequence[Outlet]) -> None:
         self.get, self.recorder, self.outlets = get, recorder, tuple(outlets)
         self.last: Snapshot | None = None
+        #: The other ranks, and when they are looked for next.
+        self.ranks: tuple[RankFigures, ...] = ()
+        self.next_ranks_at = 0.0
         self.is_running = False
         self._cursor = self.lost_events = 0
         self._lock = threading.Lock()  # the reporter and the loader's own thread may both look
@@ -82,6 +88,14 @@ class Watched:
         events, self._cursor, lost = self.recorder.events_since(self._cursor)
         self.lost_events += lost
         return sorted(events, key=lambda event: event.end_ns)
+
+
+class ReporterFigures(NamedTuple):
+    """What a loader's snapshot says of what is told."""
+
+    exporters: dict[str, dict[str, object]]
+    lost_events: int
+    ranks: tuple[RankFigures, ...]
 
 
 class Reporter:
@@ -175,12 +189,13 @@ class Reporter:
         if thread is not None and thread is not threading.current_thread():
             thread.join(_ENDS_S)
 
-    def figures(self, number: int) -> tuple[dict[str, dict[str, object]], int]:
-        """What became of a loader's exporters, and how many events were lost."""
+    def figures(self, number: int) -> ReporterFigures:
+        """What became of a loader's exporters, how many events were lost, and what other ranks do."""
         watched = self._watched.get(number)
         if watched is None:
-            return {}, 0
-        return {outlet.name: outlet.figures() for outlet in watched.outlets}, watched.lost_events
+            return ReporterFigures({}, 0, ())
+        exporters = {outlet.name: outlet.figures() for outlet in watched.outlets}
+        return ReporterFigures(exporters, watched.lost_events, watched.ranks)
 
     # In its thread
 
@@ -211,6 +226,7 @@ class Reporter:
                 read_snapshots()  # which removes those of processes that have ended
                 self._is_clean = True
             write_snapshot(snapshot)
+            _look_at_ranks(watched, snapshot)
             if not watched.is_running:
                 remove_snapshot(snapshot.loader)
         except OSError as error:  # full, read-only, or somebody else's
@@ -222,6 +238,16 @@ class Reporter:
         for number in [*self._watched]:
             with suppress(Exception):
                 self.end(number)
+
+
+def _look_at_ranks(watched: Watched, snapshot: Snapshot) -> None:
+    """Now and then: a thousand files take some time."""
+    if snapshot.loader.world_size == 1 or time.monotonic() < watched.next_ranks_at:
+        return
+    began_at = time.monotonic()
+    watched.ranks = other_ranks(snapshot.loader)
+    now = time.monotonic()
+    watched.next_ranks_at = now + max(_RANKS_S, _RANKS_SHARE * (now - began_at))
 
 
 _of_process = Reporter()
