@@ -3,6 +3,7 @@
 #   make quick   one case of each of Python's tests, without damage, servers, trainers and what takes a second (under two minutes once built)
 #   make test    all tests, Rust and Python          make lint    what the code must look like
 #   make test-long   all tests at full size and every variant: before a release, and after work on a parser
+#   make exporters   tests of what figures are exported to, with trackers and XProf in an environment of their own
 #   make bench   ours and the peers, side by side    make docs    the documentation as pages in site/
 #   make gpu     checks and figures on a GPU, in less than ten minutes; needs Python, PyTorch and the built package, and builds nothing
 #   make wheel   a wheel for Python 3.11 and newer, in dist/
@@ -31,7 +32,7 @@ unexport CONDA_PREFIX
 # Tests start many interpreters, which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-long lint bench gpu docs fuzz wheel build clean tools prepare servers compiled
+.PHONY: demo quick test test-long exporters lint bench gpu docs fuzz wheel build clean tools prepare servers compiled
 .DELETE_ON_ERROR:
 
 demo: build
@@ -47,6 +48,11 @@ quick: build
 test-long: build servers
 	cargo test --locked --no-default-features
 	PENSTOCK_TRIES=$(TRIES_LONG) $(PYTEST) -m "" -o timeout=1200
+	scripts/exporter_tests.sh $(BIN)/python
+
+# Where figures go, beside what is too large for .venv: Weights & Biases, MLflow, Trackio, XProf.
+exporters: build
+	@scripts/exporter_tests.sh $(BIN)/python
 
 lint: build
 	$(BIN)/ruff check .
