@@ -23,6 +23,7 @@ from penstock.cli.index import index
 from penstock.cli.inspect import inspect
 from penstock.cli.profile import profile
 from penstock.cli.simulate import simulate
+from penstock.cli.trace import TRACE_COMMANDS, about_trace
 from penstock.cli.verify import verify
 from penstock.core.errors import PenstockError
 from penstock.core.kernels import native_version
@@ -103,10 +104,11 @@ def _help_of(command: Callable[..., None]) -> str:
 for command in (inspect, profile, explain, simulate, index, count, verify, bench, demo):
     app.command(cls=_Command, help=_help_of(command))(command)
 
-cache = typer.Typer(cls=_CommandGroup, no_args_is_help=True, rich_markup_mode="rich", help=_help_of(about_cache))
-for name, work in CACHE_COMMANDS.items():
-    cache.command(name, cls=_Command, help=_help_of(work))(work)
-app.add_typer(cache, name="cache")
+for group, about, commands in (("cache", about_cache, CACHE_COMMANDS), ("trace", about_trace, TRACE_COMMANDS)):
+    several = typer.Typer(cls=_CommandGroup, no_args_is_help=True, rich_markup_mode="rich", help=_help_of(about))
+    for name, work in commands.items():
+        several.command(name, cls=_Command, help=_help_of(work))(work)
+    app.add_typer(several, name=group)
 
 
 def main() -> None:
