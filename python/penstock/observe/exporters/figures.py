@@ -108,9 +108,9 @@ def _bottleneck(snapshot: Snapshot) -> Values:
 
 
 FIGURES: tuple[Figure, ...] = (
-    Figure("samples", "counter", "", "Samples that the consumer took.", _one("samples")),
+    Figure("samples", "counter", "", "Samples that were made, of which some may lie ready.", _one("samples")),
     Figure("batches", "counter", "", "Batches that the consumer took.", _one("batches")),
-    Figure("delivered", "counter", "bytes", "Bytes of the batches that the consumer took.", _one("bytes")),
+    Figure("delivered", "counter", "bytes", "Bytes of the batches that were made.", _one("bytes")),
     Figure("samples_per_second", "gauge", "", "Samples a second since the pipeline started.", _one("samples_per_s")),
     Figure("epoch", "gauge", "", "The epoch that is read.", _one("epoch")),
     Figure("step", "gauge", "", "The step of the epoch.", _one("step_number")),

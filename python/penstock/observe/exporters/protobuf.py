@@ -6,10 +6,13 @@ import struct
 
 _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5
 _MOST = 3.4e38
+_SMALL = [bytes([number]) for number in range(128)]
 
 
 def varint(number: int) -> bytes:
     r"""A whole number: varint(300) == b"\xac\x02"."""
+    if 0 <= number < 128:
+        return _SMALL[number]
     number &= (1 << 64) - 1
     found = bytearray()
     while number > 127:

@@ -27,7 +27,7 @@ _QUARTER_S = 7_889_238
 #: Another process is shown, which holds our threads: of its own number PyTorch's trace has threads, whose slices ours must not cross.
 _OURS = 1_000_000_000
 #: A file that is larger is put aside.
-_LARGE_BYTES = 32 << 20
+_LARGE_BYTES = 64 << 20
 #: So much is added at once.
 _PIECE_BYTES = 64 << 10
 #: What a trace of ours begins with.
@@ -40,8 +40,10 @@ class TraceFile(Held):
 
     def __init__(self, path: str, large_bytes: int = _LARGE_BYTES) -> None:
         self._path, self._large_bytes = path, large_bytes
-        self._since_1970_ns = since_1970_ns()
         self._base_ns = int(time.time()) // _QUARTER_S * _QUARTER_S * 1_000_000_000
+        self._to_base_ns = since_1970_ns() - self._base_ns
+        self._pid = _OURS + os.getpid()
+        self._as_json: dict[str, str] = {}
         self._lock = threading.Lock()
         self._handle = self._open()
 
@@ -75,10 +77,6 @@ class TraceFile(Held):
             raise
         self._end, self._threads = len(begin), dict[int, str]()
         return handle
-
-    @property
-    def _pid(self) -> int:
-        return _OURS + os.getpid()
 
     def add(self, snapshot: Snapshot, events: list[Event], number: int) -> None:
         """Adds what happened, and the figures of now."""
@@ -122,36 +120,32 @@ class TraceFile(Held):
         except OSError as error:
             raise cannot_be_written("trace", self._path, error) from error
 
-    def _us(self, perf_counter_ns: int) -> float:
-        return (perf_counter_ns + self._since_1970_ns - self._base_ns) / 1000
-
     def _event(self, event: Event, number: int) -> list[str]:
-        """A slice, after the name of its thread if this is its first."""
+        """A slice, after the name of its thread if this is its first. Written by hand, since there may be thousands a second."""
         found = []
         if event.thread not in self._threads:
             self._threads[event.thread] = name = "training" if event.what in ("wait", "step") else event.what
             args = {"name": name}
             entry = {"ph": "M", "name": "thread_name", "pid": self._pid, "tid": event.thread, "args": args}
             found.append(json.dumps(entry))
-        told = {"epoch": event.epoch, "first_step": event.first_step, "steps": event.steps, "samples": event.samples}
+        begin_us = (event.begin_ns + self._to_base_ns) / 1000
+        took_us = max(0, event.end_ns - event.begin_ns) / 1000
+        what, kind = (self._as_json.get(text) or self._noted(text) for text in (event.what, event.kind))
+        item = f'"epoch": {event.epoch}, "first_step": {event.first_step}, "steps": {event.steps}'
+        made = f'"samples": {event.samples}, "bytes": {event.size_bytes}, "kind": {kind}, "loader": {number}'
         found.append(
-            json.dumps(
-                {
-                    "ph": "X",
-                    "cat": "penstock",
-                    "name": event.what,
-                    "pid": self._pid,
-                    "tid": event.thread,
-                    "ts": self._us(event.begin_ns),
-                    "dur": max(0, event.end_ns - event.begin_ns) / 1000,
-                    "args": {"kind": event.kind, **told, "bytes": event.size_bytes, "loader": number},
-                }
-            )
+            f'{{"ph": "X", "name": {what}, "pid": {self._pid}, "tid": {event.thread}, "ts": {begin_us:.3f}, "dur": {took_us:.3f}, '
+            f'"args": {{{item}, {made}}}}}'
         )
         return found
 
+    def _noted(self, text: str) -> str:
+        """A stage's name as JSON, kept: there are few."""
+        self._as_json[text] = found = json.dumps(text)
+        return found
+
     def _counters(self, snapshot: Snapshot, number: int) -> list[str]:
-        at = self._us(time.perf_counter_ns())
+        at = (time.perf_counter_ns() + self._to_base_ns) / 1000
         of = f" of loader {number}" if number else ""
         queues = {name: stage.queue_depth for name, stage in stages_of(snapshot)}
         held = snapshot.memory.get("held_bytes", 0)

@@ -27,13 +27,13 @@ _PLANE = "/device:CUSTOM:penstock"
 #: Events that are kept, the newest: about 4 MB.
 _MOST_EVENTS = 100_000
 #: The file is replaced no more often.
-_EVERY_S = 30.0
+_EVERY_S = 60.0
 #: What an event says of its item, by number.
 _STATS = ("epoch", "first_step", "steps", "samples", "bytes")
 
 
 class Space(Held):
-    """The newest events of this process's loaders as an XSpace, encoded as they come."""
+    """The newest events of this process's loaders as an XSpace."""
 
     def __init__(self, folder: str, most_events: int = _MOST_EVENTS) -> None:
         run = os.path.join(folder, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
@@ -41,6 +41,7 @@ class Space(Held):
         host = re.sub(r"[^\w.-]", "_", socket.gethostname())
         self.path = os.path.join(run, f"{host}.penstock-{os.getpid()}.xplane.pb")
         self._since_1970_ns, self._begin_ns = since_1970_ns(), time.perf_counter_ns()
+        self._new = deque[Event](maxlen=most_events)
         self._events = deque[tuple[int, bytes]](maxlen=most_events)
         self._names: dict[str, int] = {}
         self._threads: dict[int, str] = {}
@@ -50,9 +51,7 @@ class Space(Held):
     def add(self, events: list[Event]) -> None:
         """Adds events, and writes the file where the last time is long ago."""
         with self._lock:
-            for one in events:
-                self._threads.setdefault(one.thread, "training" if one.what in ("wait", "step") else one.what)
-                self._events.append((one.thread, self._encoded(one)))
+            self._new.extend(events)
             if time.monotonic() - self._written_at >= _EVERY_S:
                 self._write()
 
@@ -64,7 +63,15 @@ class Space(Held):
         took_ps = max(0, event.end_ns - event.begin_ns) * 1000
         return nested(4, whole(1, number) + whole(2, begin_ps) + whole(3, took_ps) + stats)
 
+    def _encode(self) -> None:
+        """Those that came since, and are among the newest: many a loader has more events than are kept."""
+        for one in self._new:
+            self._threads.setdefault(one.thread, "training" if one.what in ("wait", "step") else one.what)
+            self._events.append((one.thread, self._encoded(one)))
+        self._new.clear()
+
     def _write(self) -> None:
+        self._encode()
         lines: dict[int, list[bytes]] = {}
         for thread, event in self._events:
             lines.setdefault(thread, []).append(event)
