@@ -144,7 +144,7 @@ class InChild:
                 ends=lanes.ends_of(here.epoch) if lanes.has_ends else None,
                 ranks=share.ranks,
                 equal_parts=share.equal_parts,
-                weights=share.weights,
+                changed=share.changed,
             )
         )
 

@@ -262,7 +262,7 @@ class Loader(Generic[BatchT]):
                 "set_weights: an epoch of this plan ends where its data does, so which step follows which is known on the way only; say how many steps an epoch has, batch(…, steps=…)"
             )
         step = here.epoch * len(self) + here.step
-        rank.use_weights(rank.share.weights.changed(self.dataset.root, mix, step, weights))
+        rank.use_weights(rank.share.changed.weights.changed(self.dataset.root, mix, step, weights))
 
     # State
 
@@ -458,7 +458,7 @@ class Loader(Generic[BatchT]):
     def explain(self) -> str:
         """The plan as this loader runs it, in words: see `Dataset.explain`; and which ops the device does."""
         deliver = None if self._told.isolation else self._deliver  # the child delivers NumPy arrays
-        return printable_lines(explain(self.dataset.root, self.world_size, deliver, self._told.memory_bytes))
+        return printable_lines(explain(self._rank.plan_now, self.world_size, deliver, self._told.memory_bytes))
 
     def __repr__(self) -> str:
         self._rank.share_now()

@@ -16,6 +16,7 @@ from penstock.dataset import Dataset
 from penstock.deliver import Deliver, open_deliver
 from penstock.deliver.accelerate import is_at_work
 from penstock.deliver.ranks import Ranks
+from penstock.loader.changed_plan import ChangedPlan
 from penstock.loader.item_source import MakesSource
 from penstock.loader.observing import Observing
 from penstock.loader.options import LoaderOptions
@@ -29,6 +30,7 @@ from penstock.observe.snapshot import Snapshot
 from penstock.order.steps.cursor import Position
 from penstock.plan.between_ranks import PlanOfRank
 from penstock.plan.changed_weights import ChangedWeights
+from penstock.plan.nodes import Node
 from penstock.plan.saved import SavedPlan
 from penstock.plan.tree import leaves
 from penstock.resolve.ordering import is_for_evaluation
@@ -74,16 +76,18 @@ class ThisRank:
 
     def take_first_share(self) -> None:
         """Lowers the plan. PlanError if this rank cannot share it."""
-        weights, world_size = ChangedWeights.none(self.dataset.root), self.place.world_size
-        equal_parts = self._has_equal_parts(world_size)
-        self._take(self._new_share(self.place[:2], weights=weights, equal_parts=equal_parts))
+        equal_parts = self._has_equal_parts(self.place.world_size)
+        self._take(
+            self._new_share(self.place[:2], changed=ChangedPlan.none(self.dataset.root), equal_parts=equal_parts)
+        )
 
     def _take(self, share: RankShare) -> None:
-        if share.lowered.lanes.has_ends and (before := getattr(self, "share", None)) is not None:
+        before: RankShare | None = getattr(self, "share", None)
+        if share.lowered.lanes.has_ends and before is not None and before.dealt == share.dealt:
             share.lowered.lanes.know_as(before.lowered.lanes)
         self.share = share
         if self.loaded_lanes is not None:
-            share.lowered.lanes.begin(self.here, self.lanes_of(self.loaded_lanes))
+            share.lowered.lanes.begin(self.here, self.lanes_of(share, self.loaded_lanes))
         self.items.begin(share)
 
     def share_now(self) -> RankShare:
@@ -95,7 +99,7 @@ class ThisRank:
         if (place, equal_parts) == (self.place, self.share.equal_parts):
             return self.share
         if (place[:2], equal_parts) != (self.share.ranks, self.share.equal_parts):
-            share = self._new_share(place[:2], weights=self.share.weights, equal_parts=equal_parts)
+            share = self._new_share(place[:2], changed=self.share.changed, equal_parts=equal_parts)
             if self.share.lowered.lanes and self.here != Position():
                 self.loaded_lanes = {**(self.loaded_lanes or {}), **self.lane_places()}
             self.stop()
@@ -105,15 +109,30 @@ class ThisRank:
 
     def use_weights(self, weights: ChangedWeights) -> None:
         """Mixes have other weights from the next batch on. PlanError for those that do not go; then nothing changes."""
-        if weights == self.share.weights:
-            return
-        share = self._new_share(self.share.ranks, weights=weights, equal_parts=self.share.equal_parts)
-        if self.share.lowered.lanes:
+        share = self.share_with(self.share.changed.with_weights(weights))
+        if share is not self.share and self.share.lowered.lanes:
             self.loaded_lanes = self.lane_places()
-        self.stop()
-        self._take(share)
-        if self.progress.is_running:
-            self._observing.begin(self.share.rank)
+        self.use_share(share)
+
+    def use_share(self, share: RankShare) -> None:
+        """Batches are of this share from the next one on; its lanes stand where `loaded_lanes` says."""
+        if share is not self.share:
+            self.stop()
+            self._take(share)
+            if self.progress.is_running:
+                self._observing.begin(self.share.rank)
+
+    def share_with(self, changed: ChangedPlan) -> RankShare:
+        """The share of such a plan; that which is here, if it is of that. PlanError for what does not go."""
+        if changed == self.share.changed:
+            return self.share
+        return self._new_share(self.share.ranks, changed=changed, equal_parts=self.share.equal_parts)
+
+    @property
+    def plan_now(self) -> Node:
+        """The plan, with the lanes of the state that it goes on from, if these are others than the rule says."""
+        changed, root = self.share.changed, self.dataset.root
+        return root if changed.dealt is None else changed.dealt.applied(root)
 
     def _has_equal_parts(self, world_size: int) -> bool:
         """Whether ranks have equally many rows of a step that is not full, as passed, else where trainers gather them."""
@@ -156,7 +175,7 @@ class ThisRank:
                 "division of rows": self.ranks.shown,
                 "equal_parts": share.equal_parts,
                 "on_error": self.bad_samples.on_error,
-                **share.weights.entries,
+                **share.entries,
             },
         )
 
@@ -241,7 +260,7 @@ class ThisRank:
     ) -> tuple[Callable[[tuple[int, int]], RankShare], tuple[int, int]]:
         """What makes a share for a step whose rows are known, and its ranks. other: in place of the loader's `deliver`."""
         share = self.share_of_known_rows(asked, epoch, step)
-        return partial(self._new_share, weights=share.weights, equal_parts=share.equal_parts, **other), share.ranks
+        return partial(self._new_share, changed=share.changed, equal_parts=share.equal_parts, **other), share.ranks
 
     def share_of_known_rows(self, asked: str, epoch: int, step: int) -> RankShare:
         """The share, whose order says which rows a step holds; PlanError where there is no such step, or only the data says."""
@@ -271,13 +290,14 @@ class ThisRank:
         """The places of this rank's lanes, as states have them."""
         return {str(lane): stages for lane, stages in self.items.places(self.here).items()}
 
-    def lanes_of(self, lanes: Any) -> dict[int, list[Place]]:
-        """The places of this rank's lanes out of a state's; StateError where one is missing."""
-        of_rank = self.share.lowered.lanes
+    @staticmethod
+    def lanes_of(share: RankShare, lanes: Any) -> dict[int, list[Place]]:
+        """The places of a rank's lanes out of a state's; StateError where one is missing."""
+        of_rank = share.lowered.lanes
         found = checked_lanes(lanes, of_rank.mine)
         if of_rank.has_ends:  # of other ranks' lanes this one may take what is left
             others = [int(lane) for lane in lanes if lane.isdecimal() and int(lane) not in found]
-            found |= checked_lanes(lanes, [lane for lane in others if lane < self.share.lowered.order.lanes])
+            found |= checked_lanes(lanes, [lane for lane in others if lane < share.lowered.order.lanes])
         return found
 
     # Reporting and the end

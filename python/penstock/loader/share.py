@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from penstock.core.unused_memory import PLENTY_BYTES, keep_no_large_pieces
 from penstock.dataset import Dataset
 from penstock.deliver import Deliver
 from penstock.deliver.launchers import processes_here, ranks_here
+from penstock.loader.changed_plan import ChangedPlan
 from penstock.loader.options import LoaderOptions
 from penstock.lower import lower
 from penstock.lower.lowered import Lowered
@@ -29,13 +31,14 @@ from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Position
 from penstock.order.steps.natural import NaturalBatches
 from penstock.order.steps.token_batches import TokenBatches
-from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.nodes import BatchTokens, Mix, Shard
+from penstock.plan.plain_values import digest_of
 from penstock.plan.rules import optimize
 from penstock.plan.saved import SavedPlan
 from penstock.plan.skipping import skipping
 from penstock.plan.tree import find, flow, lane_stage, leaves
 from penstock.resolve.cut import cut
+from penstock.resolve.dealt import Dealt
 from penstock.resolve.ordering import RankSettings, order_of, steps_of
 from penstock.resolve.resolved import resolve
 from penstock.runtime.free_memory import default_memory
@@ -52,12 +55,16 @@ _MOST_CPUS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class RankShare:
-    """What one rank of `world_size` gets. Made anew when the rank, or the weights of a mix, change."""
+    """What one rank of `world_size` gets. Made anew when the rank, or the weights of a mix, change.
+
+    changed: in the plan that the loader was given. dealt: to how many lanes, where the batch does not say it.
+    """
 
     dataset: Dataset
     rank: int
     world_size: int
-    weights: ChangedWeights
+    changed: ChangedPlan
+    dealt: Dealt | None
     lowered: Lowered
 
     @property
@@ -127,6 +134,13 @@ class RankShare:
             str(lane): [[int(rows[feed.first_id][lane]), 0, None, []] for feed in feeds] for lane in range(order.lanes)
         }
 
+    @cached_property
+    def entries(self) -> dict[str, Any]:
+        """What a state says of the plan besides its verbs, as JSON has it: weights that were set, and lanes that are not those of any batch of its size."""
+        dealt = self.dealt
+        is_usual = dealt is None or dealt == Dealt.usual(self.lowered.order.batch_size)
+        return {**self.changed.weights.entries, **({} if dealt is None or is_usual else {"dealt": dealt.saved})}
+
     @property
     def ranks(self) -> tuple[int, int]:
         """Rank and world size."""
@@ -184,9 +198,16 @@ class RankShare:
             places=places,
             batch_size=order.batch_size,
             sources=() if self.lowered.lanes else tuple(sources),  # rows of a lane stage are of no source
-            plan=plan.on(self.world_size).order_digest,
+            plan=self._order_digest(plan),
             data=self.dataset.digest,
             **vars(self._contents),
+        )
+
+    def _order_digest(self, plan: SavedPlan) -> str:
+        """32 hex digits of what decides which rows come when."""
+        usual = plan.on(self.world_size).order_digest
+        return (
+            digest_of([usual.encode(), str(self.entries["dealt"]).encode()]).hex() if "dealt" in self.entries else usual
         )
 
     def rows_of(self, item: Delivered) -> LedgerRows:
@@ -251,7 +272,7 @@ def share_of(
     dataset: Dataset,
     ranks: tuple[int, int],
     *,
-    weights: ChangedWeights,
+    changed: ChangedPlan,
     equal_parts: bool,
     options: LoaderOptions,
     deliver: Deliver,
@@ -259,10 +280,11 @@ def share_of(
 ) -> RankShare:
     """The share of (rank, world size), with stages of its own; PlanError if so many ranks cannot share the plan.
 
-    weights: what was set for the dataset's mixes. equal_parts: see `order.steps.batches.BatchOrder`.
+    changed: what differs from the dataset's plan. equal_parts: see `order.steps.batches.BatchOrder`.
     """
     rank, world_size = ranks
-    dataset = Dataset(weights.applied(dataset.root))
+    root, dealt = changed.applied(dataset.root, world_size)
+    dataset = Dataset(root)
     tolerance = None if bad_samples.on_error == "raise" else _tolerance(bad_samples, rank)
     if tolerance is not None and find(dataset.root, BatchTokens) is not None:
         raise PlanError(
@@ -280,7 +302,7 @@ def share_of(
         lowered.needs.check(options.memory_bytes)
         if options.memory_bytes < PLENTY_BYTES:
             keep_no_large_pieces()
-    return RankShare(dataset=dataset, rank=rank, world_size=world_size, weights=weights, lowered=lowered)
+    return RankShare(dataset=dataset, rank=rank, world_size=world_size, changed=changed, dealt=dealt, lowered=lowered)
 
 
 def _size_of(order: BatchOrder, epoch: int) -> EpochSize | None:

@@ -12,14 +12,18 @@ from penstock.core.columns.spec import Ids
 from penstock.core.errors import StateError
 from penstock.core.messages import quoted
 from penstock.core.warnings import warn
+from penstock.dataset import Dataset
+from penstock.loader.changed_plan import ChangedPlan
 from penstock.loader.rank import ThisRank
 from penstock.loader.share import RankShare
 from penstock.order.rows.lane_rows import LANE_ROWS
 from penstock.order.steps.cursor import Position
-from penstock.plan.changed_weights import ChangedWeights
 from penstock.plan.saved import STATE_VERSION, check_state
 from penstock.resolve.stream_state import check_streams, stream_entries
 from penstock.stages.lanes.states import merge_states
+
+#: Of states that say nothing of how rows are dealt: versions that know no more can load them.
+_USUAL_VERSION = 2
 
 
 def state_of(rank: ThisRank) -> dict[str, Any]:
@@ -30,7 +34,7 @@ def state_of(rank: ThisRank) -> dict[str, Any]:
         share, here, places = rank.share, rank.here, rank.lane_places()
     on_error = rank.bad_samples.on_error
     return {
-        "version": STATE_VERSION,
+        "version": STATE_VERSION if "dealt" in share.entries else _USUAL_VERSION,
         "data": rank.dataset.digest,
         "samples": share.lowered.order.samples,
         **rank.saved_plan.on(share.world_size).entries,
@@ -38,7 +42,7 @@ def state_of(rank: ThisRank) -> dict[str, Any]:
         "step": here.step,
         **({"lanes": places} if places else {}),
         **_ends_entry(share, here),
-        **share.weights.entries,
+        **share.entries,
         **stream_entries(rank.dataset.root),
         **share.node,
         **({} if on_error == "raise" else {"on_error": on_error}),
@@ -55,14 +59,19 @@ def load_state(rank: ThisRank, state: Mapping[str, Any] | Sequence[Mapping[str, 
     notes = check_state(state, state_of(rank), saved_plan, strict=strict)
     for note in [*notes, *([other_policy] if other_policy else [])]:
         warn(note)
-    position = _position_of(state, rank)
-    check_streams(rank.dataset.root, position)
+    root, world_size = rank.dataset.root, rank.share.world_size
+    changed = ChangedPlan.of_state(root, world_size, state)
+    share = rank.share_with(changed)
+    position = _position_of(state, share)
+    check_streams(root, position)
     if begins_lanes:
-        state = {**state, "lanes": rank.share.places_at(position, rank.dataset, state.get("on_error", "raise"))}
-    places = rank.lanes_of(state["lanes"]) if rank.share.lowered.lanes else {}
-    _use_ends(rank.share, position, state)
+        plain = Dataset(changed.applied(root, world_size)[0])
+        state = {**state, "lanes": share.places_at(position, plain, state.get("on_error", "raise"))}
+    places = rank.lanes_of(share, state["lanes"]) if share.lowered.lanes else {}
+    _use_ends(share, position, state)
     with rank.taking:
-        rank.use_weights(ChangedWeights.of_state(rank.dataset.root, state))
+        rank.loaded_lanes = None
+        rank.use_share(share)
         rank.stop()
         rank.progress.load(position, steps=rank.share.most_steps(position.epoch))
         rank.share.lowered.lanes.begin(position, places)
@@ -116,7 +125,7 @@ def _ends_of(saved: Any, shape: tuple[int, ...]) -> Ids:
     return found
 
 
-def _position_of(state: Mapping[str, Any], rank: ThisRank) -> Position:
+def _position_of(state: Mapping[str, Any], share: RankShare) -> Position:
     """Where a state says that the loader stood; StateError where no epoch has such a step."""
     try:
         position = Position(int(state["epoch"]), int(state["step"]))
@@ -124,7 +133,7 @@ def _position_of(state: Mapping[str, Any], rank: ThisRank) -> Position:
         raise StateError(
             f"the state says epoch {quoted(state['epoch'])}, step {quoted(state['step'])}; it was changed"
         ) from None
-    share, lowered = rank.share_now(), rank.share.lowered
+    lowered = share.lowered
     steps = share.most_steps(position.epoch)
     if not 0 <= position.epoch < 2**63 or not 0 <= position.step <= steps:
         raise StateError(

@@ -10,10 +10,11 @@ from penstock.core.columns.spec import Ids, Spec
 from penstock.core.warnings import warn
 from penstock.lower.branch import Branch
 from penstock.lower.context import Context
-from penstock.lower.memory import MemoryNeeds, WindowBlocks
+from penstock.lower.memory import MemoryNeeds
 from penstock.order.steps.batches import BatchOrder
 from penstock.order.steps.cursor import Position, Work, works
 from penstock.processes.pool import Pool
+from penstock.resolve.open_blocks import WindowBlocks
 from penstock.resolve.ordering import RankSettings
 from penstock.runtime.budget import ALLOWED, Budget
 from penstock.runtime.item_bytes import ColumnBytes

@@ -2,81 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from penstock.core.errors import PlanError
-from penstock.core.messages import counted
-from penstock.lower.context import Context
 from penstock.order.lanes import divisors
+from penstock.resolve.open_blocks import WindowBlocks
 from penstock.runtime.budget import ALLOWED
 from penstock.runtime.free_memory import LEAST_BYTES
-
-
-@dataclass(frozen=True, kw_only=True)
-class WindowBlocks:
-    """The blocks that this rank's lanes hold open, of `rows` rows and `row_bytes` bytes a row. all_rows: of the data, of which no more can be open.
-
-    window: blocks of a lane among which rows are mixed. is_shuffled: else one block is read after the other, and two of them meet in a batch.
-    """
-
-    lanes: int
-    window: int
-    rows: int
-    row_bytes: int
-    all_rows: int
-    is_shuffled: bool
-
-    @property
-    def block_bytes(self) -> int:
-        """Bytes of one."""
-        return self.rows * self.row_bytes
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all: half of the lanes come to new windows together, and the only one does."""
-        blocks = (self.lanes + (self.lanes + 1) // 2) * self.window if self.is_shuffled else 2
-        return min(blocks * self.rows, max(self.rows, self.all_rows)) * self.row_bytes
-
-    @property
-    def least_bytes(self) -> int:
-        """Bytes of those that are open at every step; lanes that come to new windows wait until there is room, but the only one cannot."""
-        blocks = (self.lanes + (self.lanes == 1)) * self.window if self.is_shuffled else 1
-        return min(self.size_bytes, blocks * self.block_bytes)
-
-    def __str__(self) -> str:
-        if self.size_bytes < self.lanes * self.window * self.block_bytes or not self.is_shuffled:
-            return f"{self.size_bytes:,} for blocks of {self.block_bytes:,} bytes"
-        more = (
-            "half as many again where lanes come to new windows"
-            if self.lanes > 1
-            else "as many again where it comes to a new one"
-        )
-        return f"{self.size_bytes:,} for open blocks ({counted(self.lanes, 'lane')} × {self.window} of a window × {self.block_bytes:,} bytes, and {more})"
-
-
-def open_blocks(context: Context) -> WindowBlocks:
-    """The blocks of this rank's lanes."""
-    order, (first, last) = context.order, context.cursor.share
-    shape = order.rows.shape
-    return WindowBlocks(
-        lanes=-(-last // order.rows_per_lane) - first // order.rows_per_lane,
-        window=shape.window_blocks,
-        rows=shape.block_rows,
-        row_bytes=_block_row_bytes(context),
-        all_rows=context.sources.rows,
-        is_shuffled=shape.is_shuffled,
-    )
-
-
-def _block_row_bytes(context: Context) -> int:
-    """Bytes of a row in open blocks: of all sources, but where a zip reads files of a row each one by one."""
-    sources, rows = context.sources, context.order.rows
-    every: Sequence[int] = [origin.open_bytes for origin in sources.origins]
-    if sources.links:
-        pairs = zip(every, sources.first_ids.tolist(), strict=False)
-        every = [size for size, first_id in pairs if rows.block_rows_at(first_id) > 1]
-    return sum(every) // max(1, sources.rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from penstock.plan.nodes import LaneOutput, MapVerb, Node, Pad, Shard, Transform
 from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import find, flow, leaves
 from penstock.resolve.cut import cut
+from penstock.resolve.dealt import settled
 from penstock.resolve.ordering import RankSettings, has_natural_ends, order_of
 from penstock.runtime.slots import Slots
 from penstock.runtime.tuner import Tuner
@@ -51,6 +52,7 @@ def lower(
 
     fixed: which of "cpus" and "memory" the user chose, so that nothing tunes what follows from them. tolerance: what is done about bad rows; None for an error. A plan from which they are left out is one of `plan.skipping`.
     """
+    root = settled(root, where.world_size)
     found = order_of(root, where)
     block_rows = None if find(root, Shard) is not None else partial(_block_rows, root, where)
     order, where = found.order, found.where

@@ -8,13 +8,14 @@ from penstock.deliver import Deliver
 from penstock.lower.context import Context, context_of
 from penstock.lower.lanes import feed_of
 from penstock.lower.lowered import Stages
-from penstock.lower.memory import open_blocks
 from penstock.lower.nodes import lower_node
 from penstock.lower.reading import Readers, open_readers, reading_stages
 from penstock.order.rows.by_id import ListedRows
 from penstock.order.steps.batches import BatchOrder
 from penstock.plan.nodes import LaneOutput
+from penstock.resolve.open_blocks import open_blocks
 from penstock.resolve.ordering import RankSettings
+from penstock.resolve.resolved import resolve
 from penstock.runtime.item_bytes import ColumnBytes
 from penstock.runtime.slots import Slots
 from penstock.runtime.stage import Stage, run_together, told_apart
@@ -47,7 +48,7 @@ def stages_of(context: Context) -> Stages:
         feeds=tuple(feeds.values()),
         below=tuple(below),
         item_bytes=item_bytes,
-        blocks=open_blocks(context) if opened.in_order else None,
+        blocks=open_blocks(resolve(context.root), context.order.rows, len(context.lanes)) if opened.in_order else None,
     )
 
 

@@ -7,6 +7,7 @@ Version 2 holds, besides the position,
     details  what explains a difference, by the verb's number and the part's name, as far as 4 KiB have room
     python   the Python whose compiled code the digests are of
 
+Version 3 says as well to how many lanes rows are dealt ("dealt": lanes, and blocks of a window), where blocks are large; a state of a plan that deals them as ever has version 2.
 Version 1, which still loads, had the plan alone, with one digest a verb in which functions counted by their names.
 """
 
@@ -30,7 +31,7 @@ from penstock.plan.plain_values import digest_of
 from penstock.plan.tree import flow
 from penstock.plan.verb_parts import parts_of
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 _SHOWN = 80
 _MOST = 6
 #: Bytes of plan and details together, unless the plan alone has more: with the rest of a state, less than 4 KiB.
@@ -186,6 +187,7 @@ def _check_form(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
     optional = {
         "node",
         "weights",
+        "dealt",
         "on_error",
         *(("details", "python") if type(state.get("version")) is int and state["version"] == 1 else ()),
     }

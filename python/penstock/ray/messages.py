@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from penstock.core.kernels import native_version
+from penstock.loader.changed_plan import ChangedPlan
 from penstock.loader.child.messages import MadeItem
 from penstock.observe.quarantine import BadSample
 from penstock.order.steps.cursor import Work
-from penstock.plan.changed_weights import ChangedWeights
 from penstock.processes.raised import Raised
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Whose steps are made: of a rank among so many, with these weights of mixes. steps_per_epoch: of the plan."""
+    """Whose steps are made: of a rank among so many, of a plan in which this changed. steps_per_epoch: of the plan."""
 
     ranks: tuple[int, int]
     equal_parts: bool
-    weights: ChangedWeights
+    changed: ChangedPlan
     steps_per_epoch: int
 
     def at(self, work: Work) -> int:

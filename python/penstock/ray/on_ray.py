@@ -138,7 +138,7 @@ class OnRay:
             Wanted(
                 ranks=share.ranks,
                 equal_parts=share.equal_parts,
-                weights=share.weights,
+                changed=share.changed,
                 steps_per_epoch=share.steps,
             ),
             lowered.work_from(here, epochs=self._options.epochs),

@@ -107,7 +107,7 @@ def _share(dataset: Dataset, options: LoaderOptions, wanted: Wanted) -> tuple[Ra
         dataset,
         wanted.ranks,
         equal_parts=wanted.equal_parts,
-        weights=wanted.weights,
+        changed=wanted.changed,
         options=options,
         deliver=_ToTrainer(),
         bad_samples=notes,

@@ -33,6 +33,7 @@ from penstock.order.steps.tokens import TokenRows
 from penstock.plan.nodes import Batch, BatchTokens, Node, Shard, Shuffle
 from penstock.plan.tree import ends_with_data, find, lane_stage
 from penstock.resolve.cut import cut
+from penstock.resolve.dealt import settled
 from penstock.resolve.orders import Deal
 from penstock.resolve.resolved import Resolved, resolve
 
@@ -80,6 +81,7 @@ def order_of(root: Node, where: RankSettings) -> Ordered:
 
     All ranks share one order, unless nodes have files of their own (`Shard`): then the ranks of each node share one.
     """
+    root = settled(root, where.world_size)
     batch, shard = find(root, Batch), find(root, Shard)
     if batch is None:
         raise PlanError("the plan has no batch; end it with .batch(size)")

@@ -23,6 +23,7 @@ from penstock.order.steps.cursor import Position
 from penstock.plan.nodes import Batch, Node
 from penstock.plan.skipping import skipping
 from penstock.plan.tree import comes_once, find, leaves, rewrite
+from penstock.resolve.dealt import settled
 from penstock.resolve.ordering import RankSettings, order_of, steps_of
 from penstock.runtime.free_memory import default_memory
 from penstock.stages.bad_rows import Tolerance
@@ -52,6 +53,7 @@ def count_rows(
         )
     where = RankSettings(cpus=usable_cpus())
     root = root if world_size is None else rewrite(root, [lambda node: _of_all(node, world_size)])
+    root = settled(root, 1)
     if on_error == "skip":
         root = skipping(root, partial(steps_of, order_of(root, where).order))
     tolerance = (

@@ -18,6 +18,7 @@ from penstock.plan.rules import Change, optimize
 from penstock.plan.tree import find, flow, leaves
 from penstock.resolve.ordering import some_rank
 from penstock.resolve.resolved import resolve
+from penstock.tools.explain_dealt import explain_dealt
 from penstock.tools.explain_lanes import explain_lanes
 from penstock.tools.explain_memory import explain_memory
 from penstock.tools.explain_mix import explain_mix
@@ -62,6 +63,7 @@ def _explain_order(root: Node, world_size: int | None, deliver: Deliver, memory_
     lines = [
         "Order",
         *(f"  {line}" for line in _explain_steps(lowered, lowered.where.world_size if world_size else order.lanes)),
+        *(f"  {line}" for line in explain_dealt(root, order, where.world_size)),
         *([f"  {quality_of(order, resolve(root).ids)}"] if order.rows.shape.is_shuffled and not lowered.lanes else []),
         *(f"  {line}" for line in _explain_ranks(root, lowered, world_size)),
         f"  {counted(lowered.steps_per_item, 'step is', 'steps are')} made together",

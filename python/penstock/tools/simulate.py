@@ -23,6 +23,7 @@ from penstock.order.quality import ShuffleQuality, quality_of
 from penstock.order.steps.cursor import Position, Work
 from penstock.plan.nodes import Node, Opened, Read, Shard
 from penstock.plan.tree import find, flow, inputs_of, lane_stage, leaves, with_inputs
+from penstock.resolve.dealt import settled
 from penstock.resolve.ordering import RankSettings
 from penstock.resolve.resolved import resolve
 from penstock.runtime.budget import Budget
@@ -259,7 +260,9 @@ class _Machine:
             raise PlanError(
                 f"simulate: how much {stage} reads until as many rows came as are taken depends on what the data says; describe the plan without take and skip"
             )
-        if not lowered.lanes.order_of(epoch).is_known and not CountedEpochs(self._root, lowered.lanes).tell(epoch):
+        if not lowered.lanes.order_of(epoch).is_known and not CountedEpochs(
+            settled(self._root, lowered.where.world_size), lowered.lanes
+        ).tell(epoch):
             raise PlanError(
                 f"simulate: epoch {epoch:,} ends where {stage} has given all of its rows, and nobody counted them; call count_rows({'' if not epoch else f'epochs={epoch + 1}'}) first"
             )

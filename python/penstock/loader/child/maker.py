@@ -82,10 +82,10 @@ class Maker:
             self._wanted.notify()
 
     def _share_for(self, begin: BeginItems) -> RankShare:
-        share, wanted = self._share, (begin.ranks, begin.equal_parts, begin.weights)
-        if share is not None and (share.ranks, share.equal_parts, share.weights) == wanted:
+        share, wanted = self._share, (begin.ranks, begin.equal_parts, begin.changed)
+        if share is not None and (share.ranks, share.equal_parts, share.changed) == wanted:
             return share
-        return self._new_share(begin.ranks, equal_parts=begin.equal_parts, weights=begin.weights)
+        return self._new_share(begin.ranks, equal_parts=begin.equal_parts, changed=begin.changed)
 
     def taken(self, number: int) -> None:
         """One more may be sent."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from penstock.core.columns.spec import Field, Ids
+from penstock.loader.changed_plan import ChangedPlan
 from penstock.loader.item_source import LanePlaces
 from penstock.observe.recorder import RawEvent
 from penstock.observe.snapshot import Snapshot
 from penstock.order.steps.cursor import Position, Work
-from penstock.plan.changed_weights import ChangedWeights
 from penstock.processes.raised import Raised, raised
 from penstock.stages.lanes.all_feeds import EpochEnds
 
@@ -43,7 +43,7 @@ class BeginItems:
     ends: EpochEnds | None
     ranks: tuple[int, int]
     equal_parts: bool
-    weights: ChangedWeights
+    changed: ChangedPlan
 
 
 class ItemTaken(NamedTuple):
