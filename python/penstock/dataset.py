@@ -1502,8 +1502,8 @@ class Dataset:
         """How many rows the first epochs have, where only the data says so: after `filter` by a function, `flat_map` or `pack`, without `steps=`.
 
         Several ranks must know that before an epoch begins, and `len(loader)` says it then. All rows are made once, as while training, and nothing is kept but where
-        lanes end: in the user's cache, named by data, plan and functions. What was counted is not counted again, what was interrupted goes on, and of several processes of
-        a machine one counts. Where nothing shuffles or draws random numbers, all epochs are as the first one.
+        lanes end: in the user's cache, named by data, plan and functions. What was counted is not counted again, and what was interrupted goes on. Ranks of a process group
+        that call it count together, each some of the lanes; of other processes of a machine one counts. Where nothing shuffles or draws random numbers, all epochs are as the first one.
 
         Args:
             epochs: how many are counted, from the first one on. Default: 1.
@@ -1517,6 +1517,7 @@ class Dataset:
 
         Raises:
             PlanError: for a plan without a batch, and for rows that come once.
+            ProcessError: where another rank of the process group could not count its lanes, or is lost.
 
         Example:
             data.filter(lambda batch: batch["x"] % 2 == 0).batch(4).count_rows() == [5]

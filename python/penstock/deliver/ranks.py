@@ -91,14 +91,14 @@ class Ranks:
             return launchers.find() or FoundRank(0, 1, "; ".join(launchers.notes()))
         if group is not None and (self.rank, self.world_size) != group[:2]:
             wrong = f"rank {group.rank} of the {group.world_size} in the process group was given {self._given}"
-            if (members := self._members()) is not None:
+            if (members := self.members()) is not None:
                 self._report(members, wrong, is_of_ranks=True)
             raise self._contradiction(wrong)
         return FoundRank(self.rank, self.world_size, "")
 
     def fail(self, error: Exception) -> None:
         """Tell the other ranks that this one has no loader, and why."""
-        if (members := self._members()) is not None:
+        if (members := self.members()) is not None:
             self._report(members, str(error), is_of_ranks=False)
 
     def _report(self, members: Members, wrong: str, *, is_of_ranks: bool) -> None:
@@ -109,7 +109,7 @@ class Ranks:
 
     def announce(self, said: Callable[[], RankStatement]) -> None:
         """Tell the other ranks what this one will do, if there is a process group yet."""
-        if (members := self._members()) is not None:
+        if (members := self.members()) is not None:
             try:
                 self._agreement.announce(members, said().text)
             except RuntimeError as error:
@@ -117,7 +117,7 @@ class Ranks:
 
     def agree(self, said: Callable[[], RankStatement]) -> bool:
         """Whether there is nothing more to compare: PlanError if the ranks of the process group do not do the same."""
-        members = self._members()
+        members = self.members()
         self._warn_of_peers()
         if members is None:
             if self.rank is None and self._group() is None and launchers.is_half_set():
@@ -141,6 +141,13 @@ class Ranks:
                 f"Loader: there is a device mesh with the dimension {quoted(shared[0])}, along which ranks get different rows here; if they work on "
                 f"the same batch, pass mesh=mesh and data_dims=…, the dimensions along which batches differ"
             )
+
+    def members(self) -> Members | None:
+        """Who must agree with this rank; None where nobody must, or there is no store to compare by."""
+        group, share = self._group(), self._mesh_share
+        if group is None or group.store is None or group.world_size == 1 or (share and len(share.members) == 1):
+            return None
+        return Members(group.rank, range(group.world_size) if share is None else share.members, group.store)
 
     def watch(self, began: FoundRank) -> Callable[[], None] | None:
         """A function to call before each batch of a pass: PlanError if there is another process group now, in which ranks get other rows. None where there cannot be one."""
@@ -178,13 +185,6 @@ class Ranks:
     @property
     def _mesh_share(self) -> MeshShare | None:
         return share_in(self.mesh, self._dims) if self._dims else None
-
-    def _members(self) -> Members | None:
-        """Who must agree with this rank; None where nobody must, or there is no store to compare by."""
-        group, share = self._group(), self._mesh_share
-        if group is None or group.store is None or group.world_size == 1 or (share and len(share.members) == 1):
-            return None
-        return Members(group.rank, range(group.world_size) if share is None else share.members, group.store)
 
     def _group(self) -> ProcessGroup | None:
         if "torch.distributed" not in sys.modules and self.process_group is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -47,10 +47,12 @@ def lower(
     is_described: bool = False,
     tolerance: Tolerance | None = None,
     fixed: frozenset[str] = frozenset(),
+    lanes: Sequence[int] | None = None,
 ) -> Lowered:
     """Stages for one rank, which hold up to `memory_bytes` together. is_described: nothing is read to make them, and they do not run.
 
     fixed: which of "cpus" and "memory" the user chose, so that nothing tunes what follows from them. tolerance: what is done about bad rows; None for an error. A plan from which they are left out is one of `plan.skipping`.
+    lanes: those of which rows are taken; None for the rank's.
     """
     root = settled(root, where.world_size)
     found = order_of(root, where)
@@ -82,6 +84,7 @@ def lower(
         is_described=is_described,
         fixed=fixed,
         thread_setup=deliver.thread_setup,
+        lanes=context.lanes if lanes is None else lanes,
         on_device=OnDevice() if deliver.on_device is None else OnDevice(last_transform(root), deliver.on_host),
     )
     lowered = stages_of(context)

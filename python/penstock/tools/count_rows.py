@@ -15,6 +15,7 @@ from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import Progress
 from penstock.core.messages import quoted
 from penstock.deliver.numpy import ToNumpy
+from penstock.deliver.ranks import Ranks
 from penstock.derived.row_counts import drop_count, kept_count, one_counter
 from penstock.lower import lower
 from penstock.lower.lowered import Lowered
@@ -28,10 +29,9 @@ from penstock.resolve.ordering import RankSettings, order_of, steps_of
 from penstock.runtime.free_memory import default_memory
 from penstock.stages.bad_rows import Tolerance
 from penstock.stages.lanes.all_feeds import EpochEnds, LaneFeeds
+from penstock.tools.count_lanes import KEEP_S, ROWS_TOGETHER, CountReport
+from penstock.tools.count_on_ranks import RanksCount
 from penstock.tools.counted_epochs import CountedEpochs
-
-#: Rows of steps that are counted together, and seconds after which what was counted so far is kept.
-_ROWS_TOGETHER, _KEEP_S = 1 << 16, 5.0
 
 
 def count_rows(
@@ -69,8 +69,10 @@ def count_rows(
             f"count_rows: nothing tells whether {', '.join(leaf.where for leaf in leaves(root))} gives the same rows again, so no count could be kept; let "
             f"from_iterable(…, spool=True) keep the rows, or say batch(…, steps=…)"
         )
+    members = Ranks().members()
+    ranks = None if members is None else RanksCount(root, tolerance, counted, members)
     try:
-        return [_rows_of(lowered, counted, epoch, again, _Report(progress)) for epoch in range(epochs)]
+        return [_rows_of(lowered, counted, epoch, again, CountReport(progress), ranks) for epoch in range(epochs)]
     finally:
         lowered.lanes.close()
         lowered.workers.close()
@@ -84,43 +86,26 @@ def _of_all(node: Node, world_size: int) -> Node | None:
     return node.of_all(world_size) if isinstance(node, Batch) and node.per_rank else None
 
 
-def _rows_of(lowered: Lowered, counted: CountedEpochs, epoch: int, again: bool, report: _Report) -> int:
+def _rows_of(
+    lowered: Lowered, counted: CountedEpochs, epoch: int, again: bool, report: CountReport, ranks: RanksCount | None
+) -> int:
     lanes = lowered.lanes
     if not lanes.order_of(epoch).is_known:
         keys = [counted.key(epoch, number) for number in range(len(lanes.feeds))]
         if again and (epoch == 0 or not counted.are_alike):
             for key in keys:
                 drop_count(key)
-        with one_counter(keys[0]) or nullcontext():
+        with (one_counter(keys[0]) if ranks is None else None) or nullcontext():
             if not counted.tell(epoch):
                 report.begin(lanes.input_rows)
                 each = enumerate(lanes.alone())
-                lanes.know(epoch, np.stack([_count(one, counted, epoch, number, report) for number, one in each]))
+                count = _count if ranks is None else ranks.count
+                lanes.know(epoch, np.stack([count(one, counted, epoch, number, report) for number, one in each]))
     lanes.check_ends(epoch)
     return lanes.order_of(epoch).samples
 
 
-class _Report:
-    """Tells how many rows were counted of those of all stages."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress, self._total, self._before = progress, 0, 0
-
-    def begin(self, total: int) -> None:
-        """An epoch of so many rows begins."""
-        self._total, self._before = total, 0
-
-    def at(self, rows: int) -> None:
-        """So many rows of a stage were counted."""
-        if self._progress is not None:
-            self._progress(min(self._before + rows, self._total), self._total)
-
-    def end(self, rows: int) -> None:
-        """A stage was counted, of so many rows."""
-        self._before += rows
-
-
-def _count(lanes: LaneFeeds, counted: CountedEpochs, epoch: int, number: int, report: _Report) -> Ids:
+def _count(lanes: LaneFeeds, counted: CountedEpochs, epoch: int, number: int, report: CountReport) -> Ids:
     """Runs an epoch of a stage from where counting was interrupted, or from its beginning, and keeps now and then how far it is; how many rows each lane gives."""
     order = lanes.order_of(epoch)
     if order.is_known:
@@ -139,13 +124,13 @@ def _count(lanes: LaneFeeds, counted: CountedEpochs, epoch: int, number: int, re
         places = {} if step is None else lanes.places(Position(epoch, step))
         counted.keep_stage(epoch, number, lanes.order_of(epoch).ends[0], lanes.left.get(epoch, {}), step, places)
 
-    steps, kept_at = max(1, _ROWS_TOGETHER // order.batch_size), time.monotonic()
+    steps, kept_at = max(1, ROWS_TOGETHER // order.batch_size), time.monotonic()
     try:
         for work in lanes.steps(here, (0, 1), steps, None):
             here = Position(epoch, work.step + work.steps)
             lanes.pass_over(here)
             report.at(lanes.fed_rows)
-            if time.monotonic() - kept_at > _KEEP_S:
+            if time.monotonic() - kept_at > KEEP_S:
                 keep(here.step)
                 kept_at = time.monotonic()
     except BaseException:
