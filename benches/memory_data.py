@@ -33,6 +33,7 @@ KINDS = {
     "dictionary": Kind(640_000, 10_000),
     "run-end": Kind(640_000, 10_000),
     "compressed 100:1": Kind(20_000, 60_000, 100, is_packed=True),
+    "chunks of a column": Kind(500_000, 400, 500_000),
 }
 #: What everything is warm with before the start.
 _TINY = Kind(256, 1_000, 100)
@@ -99,9 +100,18 @@ def _arrow(folder: Path, kind: str, of: Kind) -> None:
             writer.write_batch(batch)
 
 
-def _hdf5(folder: Path, _: str, of: Kind) -> None:
+def _hdf5(folder: Path, kind: str, of: Kind) -> None:
     import h5py
 
+    if kind == "chunks of a column":
+        (column,) = (part[:, :4].copy().view(np.float32)[:, 0] for part in _parts(of, of.rows))
+        with h5py.File(folder / "0.h5", "w") as file:
+            made = file.create_dataset(
+                "x", (of.rows, of.row_bytes // 4), "f4", chunks=(of.rows, 1), compression="gzip", compression_opts=1
+            )
+            for number in range(of.row_bytes // 4):
+                made[:, number] = column
+        return
     chunk = (min(of.rows, of.block_rows or max(1, (1 << 20) // of.row_bytes)), of.row_bytes // 4)
     packing = {"compression": "gzip", "compression_opts": 1} if of.is_packed else {}
     with h5py.File(folder / "0.h5", "w") as file:
@@ -177,7 +187,7 @@ _PACKED = (*_PLAIN, "compressed 100:1")
 FORMATS = {
     "parquet": Form(_parquet, (*_PACKED, "dictionary"), has_blocks=True),
     "arrow": Form(_arrow, (*_PACKED, "dictionary", "run-end"), has_blocks=True),
-    "hdf5": Form(_hdf5, _PACKED, has_blocks=True),
+    "hdf5": Form(_hdf5, (*_PACKED, "chunks of a column"), has_blocks=True),
     "zarr": Form(_zarr, _PACKED, has_blocks=True),
     "npy": Form(_npy, _PLAIN),
     "tokens": Form(_tokens, ("small rows",), options={"format": "tokens", "dtype": "uint16", "window": 499}),

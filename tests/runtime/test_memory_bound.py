@@ -36,6 +36,7 @@ SHORT = [
     ("parquet", "dictionary", "shuffled", 256),
     ("arrow", "run-end", "natural", 256),
     ("parquet", "6 MB blocks", "natural", 64),
+    ("hdf5", "chunks of a column", "shuffled", 64),
 ]
 
 

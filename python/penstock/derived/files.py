@@ -81,7 +81,7 @@ class DerivedFiles:
         """The path of one file of this size, made by `write` if need be."""
 
         def make(_: list[str]) -> None:
-            with self.writing(name, size) as scratch, open(scratch, "wb") as file:
+            with self.writing(name, size) as scratch, open(scratch, "w+b") as file:
                 write(file)
 
         self.make({name: size}, make)

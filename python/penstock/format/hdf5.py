@@ -25,11 +25,13 @@ from penstock.core.lru import Lru
 from penstock.core.verbs.options import Options
 from penstock.derived.downloads import copies_of, naming
 from penstock.format.hdf5_chunks import BlockedDataset
+from penstock.format.hdf5_turned import lie_across, turned
 from penstock.source.arrays.sliced import (
     ArrayColumn,
     ArrayFacts,
     SlicedArrays,
     block_rows,
+    blocks_of,
     bytes_of_row,
     check_alike,
     check_bounded,
@@ -80,9 +82,16 @@ def _opened(files: Hdf5Files, options: Options) -> SlicedArrays | PlacedColumns:
     if read_bytes > manifest.size_bytes and not all(column.field.is_fixed for column in columns.values()):
         # Text of a fixed width is read whole, however well it is packed: items are as small as that asks for.
         manifest = TableManifest("hdf5", shards, edges_of(rows), held_bytes=read_bytes)
-    size = block_rows(list(facts[0].values()), sum(rows) // len(rows), shards.path(0))
+    each, rows_per_shard = list(facts[0].values()), sum(rows) // len(rows)
+    if is_across := lie_across(each, rows_per_shard):
+        made = turned(files, manifest, columns, names, facts, options.limits, blocks_of(each, rows_per_shard))
+        if made is not None:
+            return made
+    size = block_rows(each, rows_per_shard, shards.path(0))
     library_bytes = len(names) * _CHUNK_CACHE_BYTES
-    return SlicedArrays(manifest, columns, size, partial(_rows_of, files, names), library_bytes=library_bytes)
+    return SlicedArrays(
+        manifest, columns, size, partial(_rows_of, files, names), library_bytes=library_bytes, lies_across=is_across
+    )
 
 
 def _rows_of(
@@ -159,16 +168,25 @@ class Hdf5Files:
         with self._lock:
             return _facts(self.dataset(shard, path))
 
+    def blocked(self, shard: int, path: str) -> BlockedDataset:
+        """A dataset, for who holds the lock."""
+        datasets = self._file(shard).datasets
+        if path not in datasets:
+            datasets[path] = BlockedDataset(self.dataset(shard, path))
+        return datasets[path]
+
     def rows(self, shard: int, path: str, first: int, count: int) -> npt.NDArray[Any]:
         """Rows of a dataset."""
         self.shards.check_now(shard)
         with self._lock:
-            datasets = self._file(shard).datasets
-            if path not in datasets:
-                datasets[path] = BlockedDataset(self.dataset(shard, path))
-            blocks = datasets[path]
-            unpack = blocks.take(first, first + count)
+            unpack = self.blocked(shard, path).take(first, first + count)
         return unpack()
+
+    def pieces(self, shard: int, path: str) -> Iterator[Any]:
+        """The chunks of a dataset; see `BlockedDataset.pieces`."""
+        self.shards.check_now(shard)
+        with self._lock:
+            yield from self.blocked(shard, path).pieces()
 
     def close(self) -> None:
         """Closes all files; the next need opens them again."""

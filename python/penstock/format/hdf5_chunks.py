@@ -48,7 +48,8 @@ class BlockedDataset:
         self._width = _width(dataset)
         self._chunk_bytes = math.prod(self._chunk) * self._width
         self._can_unpack = self._filters in ([], [_DEFLATE], [_SHUFFLE, _DEFLATE])
-        self._is_ours = bool(self._filters) and self._can_unpack and across <= _MOST_ACROSS and _is_plain(dataset)
+        self._is_packed = bool(self._filters) and self._can_unpack and _is_plain(dataset)
+        self._is_ours = self._is_packed and across <= _MOST_ACROSS
 
     def take(self, first: int, last: int) -> Callable[[], npt.NDArray[Any]]:
         """Reads rows [first, last); the call that unpacks them."""
@@ -59,6 +60,30 @@ class BlockedDataset:
         self._check_lengths(first, last)
         values = self._read(first, last)
         return lambda: values
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a chunk's values."""
+        return int(self._chunk_bytes)
+
+    def pieces(self) -> Iterator[Callable[[], tuple[tuple[slice, ...], npt.NDArray[Any]]]]:
+        """Reads chunk after chunk; the calls that unpack them: which of the dataset's values, and these."""
+        rows = self._shape[0]
+        for corner in self._corners(0, rows):
+            if not self._is_packed:
+                self._check_chunk(corner)
+                places = self._places(corner, 0, rows)
+                yield partial(_as_they_are, places, self._dataset[places])
+                continue
+            yield partial(self._piece, corner, self._taken(corner, 0, rows))
+
+    def _piece(
+        self, corner: tuple[int, ...], found: bytes | npt.NDArray[Any]
+    ) -> tuple[tuple[slice, ...], npt.NDArray[Any]]:
+        places = self._places(corner, 0, self._shape[0])
+        if not isinstance(found, bytes):
+            return places, found
+        return places, self._values(found)[tuple(slice(one.stop - one.start) for one in places)]
 
     def _corners(self, first: int, last: int) -> Iterator[tuple[int, ...]]:
         """Where the chunks of rows [first, last) begin."""
@@ -148,24 +173,32 @@ class BlockedDataset:
 
     def _check_packed(self, first: int, last: int) -> None:
         """ValueError for a chunk that libhdf5 would make more of than its shape takes."""
+        if self._filters and self._filters[-1] in (_DEFLATE, _FLETCHER32, _SZIP):
+            for corner in self._corners(first, last):
+                self._check_chunk(corner)
+
+    def _check_chunk(self, corner: tuple[int, ...]) -> None:
         if not self._filters or self._filters[-1] not in (_DEFLATE, _FLETCHER32, _SZIP):
             return
-        for corner in self._corners(first, last):
-            if self._size(corner) * _DEFLATE_RATIO <= _HARMLESS_BYTES and _SZIP not in self._filters:
-                continue
-            skipped, packed = self._dataset.id.read_direct_chunk(corner)
-            if skipped:
-                continue
-            if _SZIP in self._filters:
-                _check(int.from_bytes(packed[:4], "little"), self._chunk_bytes)
-            elif _DEFLATE in self._filters:
-                _is_deflate(packed, self._chunk_bytes)
+        if self._size(corner) * _DEFLATE_RATIO <= _HARMLESS_BYTES and _SZIP not in self._filters:
+            return
+        skipped, packed = self._dataset.id.read_direct_chunk(corner)
+        if skipped:
+            return
+        if _SZIP in self._filters:
+            _check(int.from_bytes(packed[:4], "little"), self._chunk_bytes)
+        elif _DEFLATE in self._filters:
+            _is_deflate(packed, self._chunk_bytes)
 
     def _size(self, corner: tuple[int, ...]) -> int:
         """Bytes of a chunk in the file, 0 where it was never written; ValueError for more than its values take at worst."""
         size: int = self._dataset.id.get_chunk_info_by_coord(corner).size
         _check(size, self._chunk_bytes + self._chunk_bytes // 1_000 + 1_024)
         return size
+
+
+def _as_they_are(places: tuple[slice, ...], values: npt.NDArray[Any]) -> tuple[tuple[slice, ...], npt.NDArray[Any]]:
+    return places, values
 
 
 def _filters(dataset: Any) -> list[int]:

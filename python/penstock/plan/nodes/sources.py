@@ -75,8 +75,8 @@ class Read(Node):
     @property
     def block_rows(self) -> int | None:
         """Rows that are worth reading together, where the source says so itself."""
-        source = self.opened.source
-        return source.block_rows if isinstance(source, BlockSource) else None
+        rows: int | None = getattr(self.opened.source, "block_rows", None)
+        return rows
 
     @property
     def digest(self) -> str:

@@ -167,17 +167,27 @@ def bytes_of_row(arrays: Sequence[ArrayFacts]) -> int:
 
 def block_rows(arrays: Sequence[ArrayFacts], rows_per_shard: int, where: str) -> int:
     """Rows of a block: whole chunks of about 1 MiB, never more than a shard holds; parts of chunks, with a warning, above 1 GiB."""
-    row_bytes = max(1, bytes_of_row(arrays))
-    chunk = max((facts.chunk[0] for facts in arrays if facts.chunk), default=1)
+    rows, row_bytes = blocks_of(arrays, rows_per_shard), max(1, bytes_of_row(arrays))
+    chunk = _chunk_rows(arrays)
+    if rows < (whole := min(chunk, rows_per_shard)):
+        warn(
+            f"{where}: chunks of {chunk:,} rows, of {row_bytes:,} bytes each, would take {chunk * row_bytes:,} bytes; {rows:,} rows are "
+            f"read at a time, which decodes every chunk {-(-whole // rows):,} times an epoch; write the arrays with chunks of fewer rows"
+        )
+    return rows
+
+
+def blocks_of(arrays: Sequence[ArrayFacts], rows_per_shard: int) -> int:
+    """The same without a warning."""
+    row_bytes, chunk = max(1, bytes_of_row(arrays)), _chunk_rows(arrays)
     wanted = max(1, _BLOCK_BYTES // row_bytes)
     if min(chunk, rows_per_shard) * row_bytes > _LARGEST_BLOCK_BYTES:
-        again = -(-min(chunk, rows_per_shard) // wanted)
-        warn(
-            f"{where}: chunks of {chunk:,} rows, of {row_bytes:,} bytes each, would take {chunk * row_bytes:,} bytes; {wanted:,} rows are "
-            f"read at a time, which decodes every chunk {again:,} times an epoch; write the arrays with chunks of fewer rows"
-        )
         return min(wanted, rows_per_shard)
     return max(1, min(max(chunk, wanted // chunk * chunk), rows_per_shard))
+
+
+def _chunk_rows(arrays: Sequence[ArrayFacts]) -> int:
+    return max((facts.chunk[0] for facts in arrays if facts.chunk), default=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +201,8 @@ class SlicedArrays:
     access: Access = Access.BLOCKS
     unpacked_copies: int = 2
     library_bytes: int = 0
+    #: Whether rows lie in so many chunks that a copy would be mapped in their place, if there were room: lanes are dealt as if there was.
+    lies_across: bool = False
 
     @property
     def spec(self) -> Spec:
@@ -236,17 +248,18 @@ class SlicedArrays:
         except PenstockError:
             raise
         except Exception as error:  # libraries fail in many ways on damaged data
-            remedy = (
-                _INSTALL if any(word in str(error) for word in _NO_FILTER) else "the file is damaged, write it again"
-            )
-            raise DataError(
-                f"{path}, {name}, rows {first:,} to {first + rows - 1:,}: cannot be read ({error}); {remedy}"
-            ) from error
+            raise unreadable(f"{path}, {name}, rows {first:,} to {first + rows - 1:,}", error) from error
         if len(values) != rows:
             raise DataError(
                 f"{path}, {name}: {len(values)} rows came where {rows} belong; the file changed, open the dataset again"
             )
         return values
+
+
+def unreadable(where: str, error: Exception) -> DataError:
+    """What to say of values that a library could not read."""
+    remedy = _INSTALL if any(word in str(error) for word in _NO_FILTER) else "the file is damaged, write it again"
+    return DataError(f"{where}: cannot be read ({error}); {remedy}")
 
 
 def hold(values: npt.NDArray[Any], wanted: Field) -> Column:
