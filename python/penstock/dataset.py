@@ -661,7 +661,7 @@ class Dataset:
             wrap: True fills the last batch with the epoch's first rows. Default: False.
             lanes: how many sequences the epoch is dealt to, a divisor of the global batch. A number of ranks that divides it reads each block once; with
                 others, neighbouring ranks share lanes and read some blocks twice: `explain(world_size=R)` says how many. Default: chosen by `size`, and fewer where blocks are
-                so large that more than 512 MiB of them would be open.
+                so large that more than 1 GiB of them would be open.
             per_rank: True lets `size` count the rows of each rank, as a DataLoader's batch_size does; the global batch is then size × R, another number of
                 ranks has other batches, and a state continues only where size × R is what it was. Default: False.
             steps: how long an epoch is, whatever the number of rows; the next one continues from there, and data that ends begins again, shuffled anew.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -236,14 +237,37 @@ def test_explain_says_lanes_and_why(rows: ps.Dataset) -> None:
         assert "8 lanes and windows of 1 block, not 64" in plan.explain()
 
 
-@pytest.mark.parametrize(("block_rows", "lanes", "window"), [(17, 64, 2), (100, 16, 2), (1_000, 8, 1)])
+def test_more_ranks_than_lanes_are_told_what_it_costs(rows: ps.Dataset) -> None:
+    plan = plan_of(rows)
+    told = r"16 ranks share 8 lanes, about 2 each, and read blocks of these 2 times; batch\(…, lanes=64\), which is another order, .* holds up to [\d,]+ bytes of them open on each"
+    with open_bytes(1):
+        with pytest.warns(UserWarning, match=f"penstock: blocks are large, so {told}") as warned:
+            loader = ps.Loader(plan, rank=0, world_size=16)
+        assert len(warned) == 1
+        assert ids(loader)  # and not again
+        loader.close()
+        assert re.search(told, plan.explain(world_size=16))
+        for rank, ranks in ((1, 16), (0, 8), (0, 4)):  # one rank says it, and only where there are more than lanes
+            with ps.Loader(plan, rank=rank, world_size=ranks):
+                pass
+        assert "share 8 lanes" not in plan.explain(world_size=8)
+        with ps.Loader(rows.shuffle(seed=3, block_rows=10).batch(64, lanes=8), rank=0, world_size=16):
+            pass  # who names lanes was told by explain()
+        per_rank = rows.shuffle(seed=3, block_rows=10).batch(3, per_rank=True, drop_last=True)
+        with pytest.warns(UserWarning, match=r"16 ranks share 8 lanes.*batch\(…, lanes=48\)"):
+            ps.Loader(per_rank, rank=0, world_size=16).close()
+    with ps.Loader(plan, rank=0, world_size=16):
+        pass
+
+
+@pytest.mark.parametrize(("block_rows", "lanes", "window"), [(17, 64, 2), (80, 64, 2), (100, 32, 2), (1_000, 8, 1)])
 def test_the_sizes_of_blocks_that_people_have(tmp_path: Path, block_rows: int, lanes: int, window: int) -> None:
-    """Of 1 MB, as any source has them; of 6 MB; and of 64 MB. Nothing is read: chunks were never written."""
+    """Of 1 and 5 MB, as any order had them; of 6 MB; and of 64 MB. Nothing is read: chunks were never written."""
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("x", (200_000, 16_000), "f4", chunks=(block_rows, 16_000), compression="gzip")
     plan = ps.read(tmp_path / "x.h5", limits=ps.Limits(ratio=1 << 40)).shuffle(seed=0).batch(64)
     assert shape_of(plan) == (lanes, window)
-    with ps.Loader(plan, memory="1GB" if window == 1 else "300MB"):
+    with ps.Loader(plan, memory="1GB"):
         pass
 
 

@@ -74,7 +74,7 @@ def chunked(folder: Path, rows: int, chunk: tuple[int, int]) -> ps.Dataset:
 def test_windows_that_do_not_fit_are_refused_with_what_would(tmp_path: Path) -> None:
     data = chunked(tmp_path, 64_000, (160, 10_000))
     with pytest.raises(
-        ps.PlanError, match=r"16 lanes × 2 of a window × [\d,]+ bytes.*use batch\(…, lanes=\d+\)"
+        ps.PlanError, match=r"32 lanes × 2 of a window × [\d,]+ bytes.*use batch\(…, lanes=\d+\)"
     ) as refused:
         ps.Loader(data.shuffle(seed=0).batch(64), memory="128MB")
     said = str(refused.value)
@@ -257,7 +257,7 @@ def test_explain_says_what_is_held(tmp_path: Path) -> None:
     plan = chunked(tmp_path, 64_000, (160, 10_000)).shuffle(seed=0).batch(64)
     words = plan.explain()
     assert "Memory\n  in any case:" in words
-    assert "for open blocks (16 lanes × 2 of a window ×" in words
+    assert "for open blocks (32 lanes × 2 of a window ×" in words
     assert "2,560,000 for a batch" in words
     assert re.search(r"budget: [\d,]+ bytes, this machine's now without memory=", words)
     with ps.Loader(plan, memory="4GB") as loader:

@@ -36,6 +36,7 @@ from penstock.plan.tree import leaves
 from penstock.resolve.ordering import is_for_evaluation
 from penstock.stages.lanes.states import Place, checked_lanes
 from penstock.tools.counted_epochs import CountedEpochs
+from penstock.tools.explain_dealt import shared_lanes
 
 
 class ThisRank:
@@ -67,6 +68,7 @@ class ThisRank:
         #: The places of all lanes, also of other ranks', as they were loaded; None from the first pass on.
         self.loaded_lanes: Any = None
         self.loaded_rows = 0  # of a step, when a state was loaded
+        self._warned_of_lanes = False
         self._counted: tuple[RankShare, CountedEpochs] | None = None
 
     @property
@@ -86,9 +88,19 @@ class ThisRank:
         if share.lowered.lanes.has_ends and before is not None and before.dealt == share.dealt:
             share.lowered.lanes.know_as(before.lowered.lanes)
         self.share = share
+        self._warn_of_shared_lanes()
         if self.loaded_lanes is not None:
             share.lowered.lanes.begin(self.here, self.lanes_of(share, self.loaded_lanes))
         self.items.begin(share)
+
+    def _warn_of_shared_lanes(self) -> None:
+        """Says once, on the first rank, that there are fewer lanes than ranks since blocks are large."""
+        share = self.share
+        if self._warned_of_lanes or share.rank:
+            return
+        if words := shared_lanes(self.dataset.root, share.dealt, share.lowered.order, share.world_size):
+            self._warned_of_lanes = True
+            warn(f"penstock: blocks are large, so {words}")
 
     def share_now(self) -> RankShare:
         """The share of the rank as it is now; while a pass runs, as it was when that began."""

@@ -21,7 +21,7 @@ from penstock.resolve.orders import Deal
 from penstock.resolve.resolved import resolve
 
 #: Bytes of blocks that all lanes together hold open at most, as long as there are more than `_FEWEST` of them.
-OPEN_BYTES = 512 << 20
+OPEN_BYTES = 1 << 30
 #: With fewer, the ranks of a machine with eight devices would read blocks of each other. Below that, windows are of one block.
 _FEWEST = 8
 
@@ -76,10 +76,10 @@ def dealt_of(root: Node, world_size: int, instead: Dealt | None = None) -> Dealt
     return found
 
 
-def usually_open(root: Node, world_size: int) -> int:
-    """Bytes of blocks that would be open if the batch alone said to how many lanes rows are dealt."""
-    size = _free_size(root, world_size)
-    return 0 if size is None else sum(one.size_bytes for one in _blocks([*_parts(root)], Dealt.usual(size), size))
+def opened_by(root: Node, batch_size: int, dealt: Dealt, ranks: int = 1) -> int:
+    """Bytes of blocks that lanes hold open on each of so many ranks, which have equally many of them."""
+    blocks = _blocks([*_parts(root)], dealt, batch_size)
+    return sum(replace(one, lanes=-(-one.lanes // ranks)).size_bytes for one in blocks)
 
 
 def settled(root: Node, world_size: int) -> Node:
