@@ -252,8 +252,38 @@ class Dataset:
             len(made.filter(ps.col("half") > 4)) == 1
         """
         from penstock.plan.column_verbs import with_columns
+        from penstock.plan.expression import uses
 
-        return self._then(with_columns("with_columns", self.root, _by_name("with_columns", columns, named)))
+        given = _by_name("with_columns", columns, named)
+        if any(uses("cat.codes", one) for one in given.values()):
+            from penstock.looking.categories import with_categories
+
+            given = {name: with_categories("with_columns", self.root, one) for name, one in given.items()}
+        return self._then(with_columns("with_columns", self.root, given))
+
+    def categories(self, column: str) -> list[Any]:
+        """The categories of a column, in the order of their codes: of pandas' Categorical, Polars' Enum, Arrow's dictionary.
+
+        They are read where the files have them, those that no row has among them. Where parts of the data have others, all of them: those of the first part, then what
+        the next ones have besides, as pandas and Arrow join them. Arrow's files and frames have them at one place, of Parquet the column is read once.
+
+        Args:
+            column: its name.
+
+        Raises:
+            PlanError: for a column of plain values, one that is computed, and ordered categories that differ from part to part.
+
+        Example:
+            import pandas as pd
+
+            pets = ps.from_arrays(pd.DataFrame({"kind": pd.Categorical(["dog", "cat"], categories=["owl", "dog", "cat"])}))
+            pets.categories("kind") == ["owl", "dog", "cat"]
+        """
+        from penstock.looking.categories import categories_of
+
+        if not isinstance(column, str):
+            raise PlanError(f"categories({quoted(column)}): pass the name of a column")
+        return [*categories_of("categories", self.root, column)]
 
     def rename(self, names: Mapping[str, str]) -> Dataset:
         """The same columns, some of them by other names.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core import kernels
+from penstock.core.columns.categories import Categories
 from penstock.core.columns.ragged import is_numbers, pick_numbers
 from penstock.core.columns.spec import Columns, Ids, Spans, Spec
 from penstock.core.errors import PlanError, SourceError
@@ -63,6 +64,11 @@ class Arrays:
     spec: Spec
     columns: Mapping[str, npt.NDArray[Any] | pa.Array]
     access: Access = Access.MEMORY
+    of_categories: Mapping[str, tuple[Categories, ...]] = field(default_factory=dict)
+
+    def categories(self, name: str) -> Sequence[Categories]:
+        """See `source.protocol.CategorySource`."""
+        return self.of_categories.get(name, ())
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """Row `samples[i]` of every column at place i."""
@@ -118,7 +124,9 @@ def from_arrays(columns: Any, nulls: Nulls = "error") -> Arrays:
     values = {name: column.values for name, column in held.items()}
     spec = {name: column.field for name, column in held.items()}
     size_bytes = sum(len(part) for column in values.values() for part in _buffers(column))
-    return Arrays(MemoryManifest.of("arrays", rows, "", size_bytes, columns=values, spec=spec), spec, values)
+    manifest = MemoryManifest.of("arrays", rows, "", size_bytes, columns=values, spec=spec)
+    found = {name: column.categories for name, column in held.items() if column.categories}
+    return Arrays(manifest, spec, values, of_categories=found)
 
 
 def _flat(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

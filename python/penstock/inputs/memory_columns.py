@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.columns.categories import Categories
 from penstock.core.columns.ragged import ragged_column
 from penstock.core.columns.spec import Field, field_of_type, is_bytes, is_text
 from penstock.core.errors import DataError, PlanError, SourceError
@@ -42,10 +43,14 @@ _WHAT = "pass a dict of columns, a list of dicts, a pyarrow.Table, or a pandas o
 
 @dataclass(frozen=True, eq=False)
 class HeldColumn:
-    """A column: contiguous NumPy values, native and with rows first (bfloat16 as uint16), or Arrow values; and what they are."""
+    """A column: contiguous NumPy values, native and with rows first (bfloat16 as uint16), or Arrow values; and what they are.
+
+    categories: of a column of categories, those of each part.
+    """
 
     values: Any
     field: Field
+    categories: tuple[Categories, ...] = ()
 
 
 # Columns by their names
@@ -111,6 +116,24 @@ def _of_rows(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def hold(name: str, column: Any, nulls: Nulls = "error") -> HeldColumn:
     """A column as batches can be gathered from; PlanError for what cannot be held, with the reason."""
+    held = _held(name, column, nulls)
+    return replace(held, categories=_categories(column))
+
+
+def _categories(column: Any) -> tuple[Categories, ...]:
+    """The categories of a column that could be held, if it has some."""
+    if _maker(column) == "pandas" and str(getattr(column, "dtype", "")) == "category":
+        column = pa.array(column[:0])
+    elif _maker(column) == "polars":
+        column = pa.chunked_array(column)
+    kind = getattr(column, "type", None)
+    if not isinstance(kind, pa.DataType) or not pa.types.is_dictionary(kind):
+        return ()
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return tuple(Categories.of(chunk, f"chunk {number}") for number, chunk in enumerate(chunks))
+
+
+def _held(name: str, column: Any, nulls: Nulls) -> HeldColumn:
     try:
         plain = _plain(name, column)
     except REFUSALS as error:  # tensors elsewhere or with gradients, mixed types

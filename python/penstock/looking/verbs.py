@@ -18,6 +18,7 @@ from penstock.core.columns.spec import Ids
 from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import Progress
 from penstock.core.messages import quoted
+from penstock.looking.categories import with_categories
 from penstock.looking.column_values import check_expression, row_values
 from penstock.looking.row_keys import row_keys, value_keys
 from penstock.looking.rows import Looking, digest
@@ -41,7 +42,7 @@ _MOST_DRAWN = 1 << 30
 
 def filter_rows(root: Node, predicate: Expression, progress: Progress | None) -> Filter:
     """The rows for which a predicate is true."""
-    looking = Looking("filter", root, progress)
+    looking, predicate = Looking("filter", root, progress), with_categories("filter", root, predicate)
     kind = check_expression("filter", root, predicate)
     if isinstance(kind, pa.Array) or kind.dtype != np.bool_:
         found = getattr(kind, "dtype", None) or kind.type
@@ -184,7 +185,7 @@ def sort_rows(root: Node, by: Any, progress: Progress | None, *, descending: boo
     """All rows by a value; equal ones stay in order."""
     check_flags("sort", descending=descending)
     looking = Looking("sort", root, progress)
-    expression = expression_of("sort", by)
+    expression = with_categories("sort", root, expression_of("sort", by))
     check_expression("sort", root, expression)
 
     def make() -> list[Ids]:

@@ -308,6 +308,18 @@ def columns_of(expression: Any) -> set[str]:
     return set[str]().union(*map(columns_of, expression.operands))
 
 
+def uses(operation: str, expression: Any) -> bool:
+    """Whether an operation is among those of an expression."""
+    left = [expression]
+    while left:
+        one = left.pop()
+        if isinstance(one, Expression):
+            if one.operation == operation:
+                return True
+            left += one.operands
+    return False
+
+
 def written_out(expression: Any, made: Mapping[str, Expression]) -> Any:
     """The expression of the columns that others are made of: written_out(col("y") > 3, {"y": col("x") * 2}) is (col("x") * 2) > 3."""
     if not isinstance(expression, Expression):

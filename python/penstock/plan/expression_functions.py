@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
-from penstock.plan.expression_parts import DatePart, TextPart
+from penstock.plan.expression_parts import CategoryPart, DatePart, TextPart
 
 if TYPE_CHECKING:
     from penstock.plan.expression import Expression
@@ -34,6 +34,11 @@ class Functions:
     def dt(self) -> DatePart:
         """Parts of a date: col("when").from_epoch("s").dt.year()."""
         return DatePart(self._made)
+
+    @property
+    def cat(self) -> CategoryPart:
+        """What is made of categories: col("kind").cat.codes()."""
+        return CategoryPart(self._made)
 
     def fill_nan(self, value: Any) -> Expression:
         """The number, or another one where it is NaN.

@@ -1,4 +1,4 @@
-"""What expressions make of text and of dates: `col(name).str` and `col(name).dt`."""
+"""What expressions make of text, dates and categories: `col(name).str`, `.dt` and `.cat`."""
 
 from __future__ import annotations
 
@@ -194,6 +194,38 @@ class DatePart:
     def second(self) -> Expression:
         """The second."""
         return self._make("dt.second")
+
+
+class CategoryPart:
+    """What is made of categories: of pandas' Categorical, Polars' Enum, Arrow's dictionary, as files and frames have them.
+
+    Args:
+        make: makes an expression of an operation and its operands.
+
+    Example:
+        code = ps.col("kind").cat.codes()
+    """
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def codes(self) -> Expression:
+        """The number of the value among the column's categories, as int64; -1 where it is missing. pandas' `.cat.codes`.
+
+        `with_columns`, `filter` and `sort` take it; they read the categories where the column's files have them, once, and `Dataset.categories` says which
+        these are. The column must be one that the data has: for others write `codes([…])` with the categories.
+
+        Raises:
+            PlanError: by the verb, for a column without categories.
+
+        Example:
+            import pandas as pd
+
+            kind = pd.Categorical(["dog", "cat", None], categories=["owl", "dog", "cat"])
+            pets = ps.from_arrays(pd.DataFrame({"kind": kind}), nulls="arrow")
+            pets.with_columns(code=ps.col("kind").cat.codes()).head()["code"].tolist() == [1, 2, -1]
+        """
+        return self._make("cat.codes")
 
 
 def _check_text(name: str, value: Any, *, or_none: bool = False) -> None:

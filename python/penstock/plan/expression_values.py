@@ -223,6 +223,12 @@ def _codes(value: Any, categories: tuple[Any, ...]) -> Any:
     return codes(put_together(value), categories)
 
 
+def _codes_of_unknown(_: Any) -> Any:
+    raise TypeError(
+        "with_columns, filter and sort look for the categories of columns that the data has, and nothing else does: make a column first, by with_columns(…)"
+    )
+
+
 def _length(value: Any) -> Any:
     if not isinstance(value, pa.Array):
         if np.ndim(value) < 2:
@@ -258,6 +264,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "len": lifted(_length),
     "cast": _cast,
     "codes": _codes,
+    "cat.codes": _codes_of_unknown,
     **NUMBER_FUNCTIONS,
     **TEXT_FUNCTIONS,
     **DATE_FUNCTIONS,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from penstock.core.columns.categories import Categories
 from penstock.core.columns.rows import Rows
 from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 from penstock.core.files.byte_ranges import ByteRanges
@@ -279,6 +280,14 @@ class NullSource(Protocol):
 
     def seeing_nulls(self) -> AnySource:
         """The same rows, in which columns may have nulls wherever they can: what expressions look at."""
+
+
+@runtime_checkable
+class CategorySource(Protocol):
+    """A source that knows the categories of columns that have some."""
+
+    def categories(self, name: str) -> Iterable[Categories]:
+        """Those of a column, part after part; nothing for a column of plain values."""
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,11 @@ class Batches:
         row_bytes = sum(field.required.row_bytes or _NUMBER_BYTES for field in self.spec.values())
         return _WORKING_COPIES * max(size, messages[-1].rows * row_bytes)
 
+    def before(self, batch: int) -> tuple[int, tuple[Message, ...]]:
+        """What says which dictionaries a batch uses: its file, and the messages that hold some before it."""
+        shard = int(self.shard[batch])
+        return shard, self.files[shard].before[int(self.number[batch])]
+
     def short_rows(self, batch: int) -> pa.RecordBatch:
         """A whole batch as it lies in its runs, validated."""
         return self._table(batch)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.categories import Categories, has_categories
 from penstock.core.columns.ragged import edges_of
 from penstock.core.columns.rows import Rows, as_rows, join_columns, join_rows
 from penstock.core.columns.spec import Columns, Spec
@@ -116,6 +117,19 @@ class ArrowBatches:
         """Where a row lies, for messages."""
         batch = int(np.searchsorted(self.batches.first_row, sample, side="right")) - 1
         return f"{self.batches.place(batch)}, row {sample - int(self.batches.first_row[batch]):,}"
+
+    def categories(self, name: str) -> Iterator[Categories]:
+        """See `source.protocol.CategorySource`: batches with the same dictionaries before them are looked at once."""
+        (column,) = (column for column in self.batches.columns if column.name == name)
+        if len(column.path) > 1:
+            return
+        batches = replace(self.batches, columns=(column,), spec={name: self.spec[name]})
+        kinds = [file.schema.field(column.path[0]).type for file in batches.files]
+        last = None
+        for batch in range(len(batches) if has_categories(kinds, batches.shards.path) else 0):
+            if (before := batches.before(batch)) != last:
+                yield Categories.of(batches.short_rows(batch)[column.path[0]], batches.place(batch))
+            last = before
 
     def only(self, names: Sequence[str]) -> ArrowBatches:
         """The same rows with these columns alone."""

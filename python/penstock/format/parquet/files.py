@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.core.columns.categories import Categories, has_categories
 from penstock.core.columns.repeated_values import SMALL_BYTES, written_bytes
 from penstock.core.columns.spec import is_list
 from penstock.core.errors import DataError
@@ -63,6 +64,19 @@ class ParquetFiles:
             raise pa.ArrowInvalid(f"{table.num_rows:,} rows where the footer says {rows:,}")
         plain = _without_views(table.schema)
         return self.with_folders(table if plain.equals(table.schema) else table.cast(plain), shard, paths)
+
+    def categories(self, path: Path) -> Iterator[Categories]:
+        """The categories of a column in each row group."""
+        if len(path) > 1 or not self.stored([path]):
+            return
+        kinds = [self.open(shard).schema_arrow.field(path[0]).type for shard in range(len(self.shards))]
+        for shard in range(len(self.shards) if has_categories(kinds, self.shards.path) else 0):
+            file = self.open(shard)
+            for group in range(file.metadata.num_row_groups):
+                with arrow_errors(self.place(shard, group), DAMAGED):
+                    chunks = file.read_row_group(group, columns=[path[0]])[path[0]].chunks
+                for chunk in chunks:
+                    yield Categories.of(chunk, self.place(shard, group))
 
     def _check_written(self, shard: int, group: int, table: pa.Table) -> None:
         """DataError for lists of text whose values would fill the memory, each written out."""

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.categories import Categories
 from penstock.core.columns.repeated_values import written_bytes as bytes_written_out
 from penstock.core.columns.rows import Rows, join_rows, pack_rows
 from penstock.core.columns.spec import Columns, Field, Ids, Spec, is_list
@@ -200,6 +201,11 @@ class Parquet:
     def bounds(self, names: Sequence[str]) -> list[Bounds]:
         """What footers and page indexes say of these columns."""
         return bounds_of(self.stored, self.first_row.tolist(), names)
+
+    def categories(self, name: str) -> Iterator[Categories]:
+        """See `source.protocol.CategorySource`: those of every row group, whatever a filter keeps."""
+        (path,) = (column.stored for column in self.stored.columns if column.name == name)
+        return self.stored.files.categories(path)
 
     def only(self, names: Sequence[str]) -> Parquet:
         """The same rows with these columns alone, in the order and the blocks that all of them would have."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from penstock.core.arguments import check_whole, is_whole
 from penstock.core.errors import DataError, PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Kind, Lane, floats, whole
-from penstock.transform.table.op import CATEGORIES, ColumnOp, Step, check_choice
+from penstock.transform.table.op import CATEGORIES, ColumnOp, Step, check_choice, said
 from penstock.transform.table.statistics.counts import Counts
 from penstock.transform.table.statistics.protocol import Statistic
 
@@ -28,10 +30,24 @@ class ByCategory(ColumnOp):
     takes = CATEGORIES
     by_type = _TEXT
     limit: int | None
+    categories: Sequence[Any] | None = None
 
     def statistic(self, lane: Lane) -> Statistic | None:
+        """See `ColumnOp`: nothing where the categories are given."""
+        return Counts(self.limit) if self.categories is None else None
+
+    @cached_property
+    def learnt(self) -> Mapping[str, Any]:
         """See `ColumnOp`."""
-        return Counts(self.limit)
+        return super().learnt if self.categories is None else {"categories": [*self.categories], "missing": False}
+
+    def check_lane(self, name: str, lane: Lane) -> None:
+        """See `ColumnOp`; also for categories of another kind."""
+        super().check_lane(name, lane)
+        if self.categories is not None and isinstance(self.categories[0], str) != (lane.kind == "text"):
+            raise PlanError(
+                f"recipe: {type(self).__name__} on column {quoted(name)}, which is {said(lane)} there; its categories are such as {quoted(self.categories[0])}"
+            )
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
         """See `ColumnOp`."""
@@ -50,6 +66,22 @@ class ByCategory(ColumnOp):
         categories = self.learnt["categories"]
         missing = len(categories) if self.learnt["missing"] else unknown
         return {"step": "lookup", **keys(categories, lane), "unknown": unknown, "missing": missing}
+
+
+def check_categories(op: str, given: Any) -> tuple[Any, ...] | None:
+    """Categories as users give them, as a tuple; PlanError for what are none: numbers or texts, each once."""
+    if given is None:
+        return None
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise PlanError(f"{op}: categories={quoted(given)}; pass a list of texts or of numbers")
+    values = tuple(one.item() if isinstance(one, np.generic) else one for one in given)
+    are_texts, are_numbers = (all(isinstance(one, kind) for one in values) for kind in (str, (int, float)))
+    has_nan = any(isinstance(one, float) and math.isnan(one) for one in values)
+    if not values or not (are_texts or are_numbers) or has_nan or len({*values}) < len(values):
+        raise PlanError(
+            f"{op}: categories={quoted([*values])}; pass texts or numbers, at least one and each once, without what is missing"
+        )
+    return values
 
 
 def keys(categories: Sequence[Any], lane: Lane) -> dict[str, Any]:
@@ -79,6 +111,8 @@ class OneHot(ByCategory):
     Args:
         handle_unknown: "ignore", the default, or "error" for rows whose category was in none that the recipe was fitted on.
         limit: more categories are an error. Default: 4,096.
+        categories: those that there are, in this order: `data.categories("city")`, for example. Nothing is fitted then, and what is missing is unknown. Default: those that
+            `fit` meets.
 
     Returns:
         The op, for a `Recipe`.
@@ -94,22 +128,24 @@ class OneHot(ByCategory):
 
     handle_unknown: str = "ignore"
     limit: int = _WIDEST
+    categories: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
         """PlanError for options that there are not."""
+        object.__setattr__(self, "categories", check_categories("OneHot", self.categories))
         check_choice("OneHot", handle_unknown=(self.handle_unknown, ("ignore", "error")))
         check_whole("OneHot", 1 << 24, limit=self.limit)
 
     def after(self, lane: Lane) -> Lane:
         """See `ColumnOp`."""
-        if self.fitted is None:
+        if self.fitted is None and self.categories is None:
             return Lane(kind="vector", dtype="float32")
         names = [*map(str, self.learnt["categories"]), *["missing"] * self.learnt["missing"]]
         return Lane(kind="vector", dtype="float32", names=tuple(names))
 
     def statistic(self, lane: Lane) -> Statistic | None:
         """See `ColumnOp`."""
-        return super().statistic(lane) if lane.codes is None else Counts()
+        return super().statistic(lane) if lane.codes is None or self.categories is not None else Counts()
 
     def learn(self, found: Any, lane: Lane) -> Mapping[str, Any]:
         """See `ColumnOp`: of codes all, whether or not a row has them."""
@@ -138,6 +174,8 @@ class Ordinal(ByCategory):
         handle_unknown: "ignore", the default, or "error".
         unknown_value: the code of categories that were in no row of `fit`, below 0. Default: -1.
         limit: more categories are an error. Default: 16,777,216.
+        categories: those that there are, in the order of their codes: `data.categories("city")` keeps those of pandas. Nothing is fitted then, and what is missing has
+            `unknown_value`. Default: those that `fit` meets.
 
     Returns:
         The op, for a `Recipe`.
@@ -155,9 +193,11 @@ class Ordinal(ByCategory):
     handle_unknown: str = "ignore"
     unknown_value: int = -1
     limit: int = _MOST
+    categories: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
         """PlanError for options that there are not."""
+        object.__setattr__(self, "categories", check_categories("Ordinal", self.categories))
         check_choice("Ordinal", handle_unknown=(self.handle_unknown, ("ignore", "error")))
         check_whole("Ordinal", limit=self.limit)
         if not is_whole(self.unknown_value) or not -(1 << 63) <= self.unknown_value < 0:
