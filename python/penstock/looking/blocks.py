@@ -11,12 +11,14 @@ import numpy as np
 from penstock.core.columns.row_sources import RowSources
 from penstock.core.columns.spec import Ids
 from penstock.looking.column_values import parts_of, taken, written
+from penstock.looking.computed import MadeColumns
 from penstock.looking.rows import Looking, digest
 from penstock.plan.columns import check_names
 from penstock.plan.nodes import Node, Read, Shuffle, describe
 from penstock.plan.tree import flow, leaves
 from penstock.resolve.resolved import resolve
 from penstock.resolve.row_places import RowPlaces, row_sources
+from penstock.stages.read.parse import NamedRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,7 @@ class Blocks:
         self._looking, self._root, self._names = Looking(verb, root, None), root, {*names}
         self._sees_nulls, self._keeps_repeated = sees_nulls, keeps_repeated
         check_names(verb, names, root)
+        self._made = MadeColumns(verb, root, self._names, sees_nulls=sees_nulls)
         self.rows = resolve(root).natural.rows
         chosen = [describe(node) for node in flow(root) if not isinstance(node, Read)]
         self.digest = digest("\0".join([resolve(root).digest, *chosen]))
@@ -82,11 +85,13 @@ class Blocks:
             if bool((times == 1).all()):
                 times = None
         done = 0
+        keeps_repeated = self._keeps_repeated and self._made.are_stored
         for part in parts_of(
-            self._root, self._names, ids, sees_nulls=self._sees_nulls, keeps_repeated=self._keeps_repeated
+            self._root, self._made.needed, ids, sees_nulls=self._sees_nulls, keeps_repeated=keeps_repeated
         ):
             mine = written(ids[done : done + part.rows])
-            columns = part.columns
+            with NamedRows(places, mine, places.own_id):
+                columns = self._made.of(part.columns, part.rows)
             if times is not None:  # rows that come several times count as often
                 again = np.repeat(np.arange(part.rows), times[done : done + part.rows])
                 mine, columns = mine[again], {name: taken(column, again) for name, column in columns.items()}

@@ -23,7 +23,7 @@ from penstock.plan.columns import spec_of
 from penstock.plan.expression import Expression, columns_of
 from penstock.plan.expression_values import no_rows, row_value_of, value_of
 from penstock.plan.in_sources import in_sources
-from penstock.plan.nodes import Node, Read, Select
+from penstock.plan.nodes import Node, Read
 from penstock.plan.nullable import bfloat16_as_float32, true_of
 from penstock.plan.possibly_true import may_be_true
 from penstock.plan.tree import inputs_of, leaves
@@ -211,8 +211,7 @@ def _of_each_leaf(root: Node, names: set[str]) -> Iterator[set[str]]:
     if isinstance(root, Read):
         yield names & root.opened.source.spec.keys()
         return
-    left = names & {*root.columns} if isinstance(root, Select) else names
-    is_zip = root.joins == "columns"
+    is_zip, left = root.joins == "columns", names
     for below in inputs_of(root):
         mine = left & resolve(below).spec.keys() if is_zip else left
         left = left - mine if is_zip else left

@@ -92,8 +92,8 @@ def _first_difference(one: Node, other: Node) -> tuple[str, str] | None:
 
 
 def _rows_alone(node: Node) -> Node:
-    """The plan with the columns of its sources: it has the same rows."""
-    while node.row_effect == "same" and len(node.below) == 1 and not isinstance(node, Select):
+    """The plan with the columns of its sources, and those that it computes of these: it has the same rows."""
+    while node.row_effect == "same" and len(node.below) == 1 and not isinstance(node, Select) and not node.made:
         (node,) = node.below
     return with_inputs(node, [_rows_alone(below) for below in inputs_of(node)])
 

@@ -20,6 +20,7 @@ from penstock.core.files.byte_ranges import Progress
 from penstock.core.messages import quoted
 from penstock.looking.categories import with_categories
 from penstock.looking.column_values import check_expression, row_values
+from penstock.looking.computed import MadeColumns
 from penstock.looking.row_keys import row_keys, value_keys
 from penstock.looking.rows import Looking, digest
 from penstock.order.choose import balanced, drawn_again, drawn_once, part_rows, split_by_key, split_classes
@@ -83,11 +84,13 @@ def filter_rows_ahead(
     if text != "arrow":
         words = digest(f"{words} {text}")
 
+    made = MadeColumns("filter", root, names, sees_nulls=False)
+
     def make() -> list[Ids]:
         mask = row_values(
             root,
-            names,
-            lambda columns, rows: mask_of(function(with_text(columns, text)), rows, name),
+            made.needed,
+            lambda columns, rows: mask_of(function(with_text(made.of(columns, rows), text)), rows, name),
             np.zeros(0, dtype=bool),
             progress,
         )

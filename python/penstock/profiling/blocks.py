@@ -39,6 +39,7 @@ def blocks_of(data: Any, columns: Sequence[str] | str | None, label: str | None)
             )
     try:
         check_picking("profile", root)
+        Blocks("profile", root, spec_of(root), sees_nulls=True)
     except PlanError:
         return BatchedBlocks(type(data)(root), columns, label)
     return StoredBlocks(root, _wanted(spec_of(root), columns, label))

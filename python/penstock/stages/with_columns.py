@@ -56,13 +56,18 @@ class ComputeColumns:
             return item
         ids = item.ids_of(part)
         with NamedRows(self._places, ids, self._places.own_id):
-            made = {**part.columns, **self.computed(part.columns, part.spec, len(ids))}
-            for rule in self._rules_of(made).values():
-                made |= self._ruled(rule, made[rule.name])
+            made = self.made_of(part.columns, part.spec, len(ids))
         fields = {} if self._fields is None else {name: self._fields[name] for name in made if name in self._fields}
         kept = {name: field for name, field in part.spec.items() if name in made and name not in self._node.made}
         part.columns, part.spec = made, {name: field_of(column) for name, column in made.items()} | kept | fields
         return item
+
+    def made_of(self, columns: Columns, spec: Spec, rows: int) -> Columns:
+        """The columns of so many rows with those that it makes, behind the rules about nulls; RowError for a row that is wrong."""
+        made = {**columns, **self.computed(columns, spec, rows)}
+        for rule in self._rules_of(made).values():
+            made |= self._ruled(rule, made[rule.name])
+        return made
 
     def _rules_of(self, made: Columns) -> dict[str, NullRule]:
         """What becomes of nulls; behind a function by what it returned."""
