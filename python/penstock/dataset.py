@@ -336,6 +336,29 @@ class Dataset:
 
         return self._as(filled(self.root, values))
 
+    def forward_fill(self, *columns: str | Sequence[str], progress: Progress | None = None) -> Dataset:
+        """Missing values, null or NaN, as the last value before them: pandas' `ffill`, Polars' `forward_fill`.
+
+        Before means in the order that the data has at this place: files and their rows as they are listed, or as `sort` left them. So what a row gets does not depend
+        on shuffling, ranks or epochs. Values before the first one stay missing. The columns are read once, now, and runs of missing rows are held. It goes where `filter`
+        by an expression goes; behind `split` a part is filled by its own rows alone, and behind `concat` by those of the datasets before.
+
+        Args:
+            *columns: which ones: names, or one list of names. Default: all that may be missing.
+            progress: a function that is called with rows done and rows in all.
+
+        Raises:
+            PlanError: for a column that is not there, lists, and where nulls became something else before.
+
+        Example:
+            prices = ps.from_arrays({"price": np.array([np.nan, 2.5, np.nan, np.nan, 3.0])})
+            prices.forward_fill("price").skip(1).head()["price"].tolist() == [2.5, 2.5, 2.5, 3.0]
+        """
+        from penstock.looking.forward_fill import forward_filled
+
+        names = as_names("forward_fill", columns[0] if len(columns) == 1 else columns) if columns else ()
+        return self._as(forward_filled(self.root, names, progress))
+
     def drop_nulls(self, *columns: str | Sequence[str], progress: Progress | None = None) -> Dataset:
         """The rows that have no null: `filter` by `is_not_null`, so that `len` is exact. NaN is a number.
 

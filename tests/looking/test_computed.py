@@ -39,6 +39,7 @@ PLANS: dict[str, Callable[[ps.Dataset], ps.Dataset]] = {
     "chosen": lambda data: data.with_columns(x=X * 10).filter(ps.col("n") % 3 == 0).take(20).select("x", "t"),
     "sorted": lambda data: data.with_columns(x=ps.col("n") % 10).sort("x"),
     "beside": lambda data: ps.zip([data, ps.from_arrays({"w": np.arange(100.0)})]).with_columns(x=X * ps.col("w")),
+    "forward": lambda data: data.forward_fill(),
     "null left": lambda data: data.with_columns(k=ps.col("k") * 2, known=ps.col("k").is_null()),
 }
 
@@ -124,7 +125,9 @@ def test_a_bad_row_is_named(tmp_path: Path) -> None:
 
 def test_joined_datasets_that_compute_each_for_itself(tmp_path: Path) -> None:
     path = table(tmp_path)
-    both = ps.concat([ps.read(path).select("n"), ps.read(path).with_columns(n=(ps.col("n") + 100).cast("int32")).select("n")])
+    both = ps.concat(
+        [ps.read(path).select("n"), ps.read(path).with_columns(n=(ps.col("n") + 100).cast("int32")).select("n")]
+    )
     with pytest.raises(ps.PlanError, match="below concat"):
         T.Recipe(n=T.MinMax()).fit(both)
     assert ps.profile(both)["n"]["numbers"]["greatest"] == 199

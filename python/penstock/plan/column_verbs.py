@@ -34,7 +34,7 @@ def with_columns(verb: str, root: Node, given: Mapping[str, Any]) -> WithColumns
         return WithColumns(input=root, expressions=pairs)
     seen = spec_of(below)
     try:
-        _check_nulls_are_seen(verb, root, seen, expressions)
+        check_nulls_are_seen(verb, root, seen, expressions)
         made = computed_spec(verb, pairs, seen)
     except RecursionError:
         raise PlanError(
@@ -60,7 +60,7 @@ def _expression(verb: str, name: str, given: Any) -> Expression:
     return lit(given)
 
 
-def _check_nulls_are_seen(verb: str, root: Node, seen: Spec, expressions: Mapping[str, Expression]) -> None:
+def check_nulls_are_seen(verb: str, root: Node, seen: Spec, expressions: Mapping[str, Expression]) -> None:
     """PlanError for an expression that looks at nulls which became something else when rows were read."""
     fields = [{**stored(leaf.opened.source).spec} for leaf in leaves(root)]
     for name, expression in expressions.items():

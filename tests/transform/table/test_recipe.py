@@ -82,7 +82,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "behind": (lambda: T.Recipe(word=[T.OneHot(), T.Standardize()]).fit(data()), "which is a vector"),
     "fill": (lambda: T.Recipe(word=T.FillMissing("mean")).fit(data()), "whose values are text"),
     "fill number": (lambda: T.Recipe(x=T.FillMissing(value="a")).fit(data()), "whose values are numbers"),
-    "forward": (lambda: T.FillMissing("forward"), "another one in every epoch"),
+    "forward": (lambda: T.FillMissing("forward"), r"data\.forward_fill"),
     "strategy": (lambda: T.FillMissing("max"), "choose one of"),
     "fill nan": (lambda: T.FillMissing(value=float("nan")), "FillMissing"),
     "constant": (lambda: T.FillMissing("constant"), "FillMissing"),

@@ -29,7 +29,7 @@ class FillMissing(ColumnOp):
     """Fills what is missing: nulls, and NaN. scikit-learn's SimpleImputer.
 
     "mean" and "median" make float64 of whole numbers; else a column keeps its type. Both are exact: the mean is rounded once.
-    There is no "forward": a row that is served has none before it, and each part of the data would have others.
+    There is no "forward", since a row that is served has none before it: see `Dataset.forward_fill`.
 
     Args:
         strategy: "mean", "median", "mode" (the value that comes most often, of several the least; "most_frequent" is the same), or "constant". Default: "mean", and "constant"
@@ -62,7 +62,7 @@ class FillMissing(ColumnOp):
         strategy = self.strategy or ("mean" if self.value is None else "constant")
         if strategy == "forward":
             raise PlanError(
-                "FillMissing: strategy='forward'; which row comes before is another one in every epoch and part, and one row that is served has none: fill such values where the file is written, as pandas' ffill() does"
+                "FillMissing: strategy='forward'; a row that is served has none before it, so that this is a verb of the dataset: data.forward_fill('price') before the recipe"
             )
         check_choice("FillMissing", strategy=(strategy, _STRATEGIES))
         object.__setattr__(self, "strategy", "mode" if strategy == "most_frequent" else strategy)
