@@ -37,12 +37,12 @@ def test_rays_datasets_in_all_cases(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(330)
-def test_an_elastic_training_goes_on_with_fewer_workers(tmp_path: Path) -> None:
-    """On two workers, and on the one whose node is left; every row once an epoch."""
+def test_an_elastic_training_goes_on_with_fewer_workers_and_then_with_more(tmp_path: Path) -> None:
+    """On two workers, on the one whose node is left, and on two again when another node has come; every row once an epoch."""
     pytest.importorskip("torch", reason="PyTorch is not installed")
     said = run_alone("-m", "support.ray_train_case", tmp_path, timeout_s=300)
     found = json.loads(said.partition("\nfound ")[2].partition("\n")[0])
     assert found["wrong"] == []
-    assert found["epochs"] == [[epoch, 4_800] for epoch in range(2)]
-    assert found["world_sizes"] == [2, 1]
-    assert found["steps_again"] <= 2 * 20  # there is a checkpoint every 20 steps
+    assert found["epochs"] == [[epoch, 4_800] for epoch in range(10)]
+    assert found["world_sizes"] == [2, 1, 2]
+    assert found["steps_again"] <= 2 * 2 * 20  # there is a checkpoint every 20 steps
