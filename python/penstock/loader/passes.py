@@ -50,13 +50,9 @@ class EpochPass(Generic[BatchT]):
                 if rank.ledger is not None:
                     take = rank.ledger.recording(share.rows_of(item), take)
                 del item
-                taken, step = self._taking(take), progress.step
+                taken, step = self._taking(take, steps, check_ranks), progress.step
                 for _ in range(steps_here):
-                    if check_ranks is not None:
-                        check_ranks()
                     step += 1
-                    if step == steps:
-                        self.seen.take_last()
                     # Nothing of it is held here: its memory is used again as soon as the consumer lets go.
                     yield taken(step)
                     if self.number != progress.newest_pass:
@@ -118,11 +114,17 @@ class EpochPass(Generic[BatchT]):
                     rank.recorder.gets(self.thread, item.epoch, item.step, item.steps, item.rows_per_step * item.steps)
                 return item
 
-    def _taking(self, take: Callable[[], BatchT]) -> Callable[[int], BatchT]:
+    def _taking(
+        self, take: Callable[[], BatchT], steps: int, check_ranks: Callable[[], None] | None
+    ) -> Callable[[int], BatchT]:
         """A function that gives the batch before a position; from then on a state says that it was taken. It runs every step, so it looks up little."""
-        rank, progress, lock = self.rank, self.rank.progress, self.rank.taking
+        rank, progress, lock, seen = self.rank, self.rank.progress, self.rank.taking, self.seen
 
         def taken(step: int) -> BatchT:
+            if check_ranks is not None:
+                check_ranks()
+            if step == steps:
+                seen.take_last()
             while rank.takes_locked:
                 with lock:
                     if rank.preempted is None:
