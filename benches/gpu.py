@@ -35,7 +35,7 @@ from gpu_table import table, written  # noqa: E402
 
 #: Without these nothing runs; the others only make it more.
 REQUIRED = {"torch": "PyTorch", "numpy": "NumPy", "pyarrow": "pyarrow", "psutil": "psutil"}
-OPTIONAL = {"triton": "Triton: images by several kernels of PyTorch's", "PIL": "Pillow: arrays in place of photographs", "torchvision": "torchvision: no DataLoader on photographs", "nvidia.dali": "DALI: not compared"}  # fmt: skip
+OPTIONAL = {"triton": "Triton: images by several kernels of PyTorch's", "PIL": "Pillow: arrays in place of photographs", "torchvision": "torchvision: no DataLoader on photographs", "nvidia.dali": "DALI: not compared", "pynvml": "nvidia-ml-py: no figures of the GPU"}  # fmt: skip
 MODELS = ("resnet50", "resnet18")
 CHECK_LIMIT_S = 60.0
 

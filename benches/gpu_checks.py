@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import itertools
 import os
 import threading
@@ -284,6 +285,35 @@ def a_graph_is_captured_while_batches_are_made(gpu: Cuda) -> None:
                 )
 
 
+def figures_of_the_gpu_are_those_of_a_gpu_at_work(gpu: Cuda) -> None:
+    """What NVML says while one matrix after another is multiplied: a kernel runs, the memory is at least what is held, power flows. Counters (GPM) are shares, where there are any."""
+    from penstock.observe.gpu import gpus_now
+
+    if gpu.is_dry or importlib.util.find_spec("pynvml") is None:
+        return  # tests/observe/test_gpu.py has a library that is none; without the package there are no figures
+    matrix = torch.randn(8192, 8192, device=gpu.device, dtype=torch.bfloat16)
+    found, asked_s = [], []
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        for _ in range(20):
+            matrix = torch.nn.functional.normalize(matrix @ matrix)
+        gpu.synchronize()
+        began_s = time.perf_counter()
+        found.append(gpus_now())
+        asked_s.append(time.perf_counter() - began_s)
+    held = [one for one in found[-1] if one.memory_bytes >= matrix.nbytes]
+    assert held, f"no GPU with the memory that is held: {found[-1]}"
+    last = held[0]
+    assert last.memory_bytes <= last.memory_limit_bytes, last
+    assert last.kernel_time is None or last.kernel_time > 0.5, last
+    assert last.power_w is None or 30 < last.power_w < 2000, last
+    for share in (last.sm, last.tensor):
+        assert share is None or 0.05 < share <= 1, last
+    print(
+        f"{last}; the first call took {1000 * asked_s[0]:.1f} ms, half of the others {1000 * sorted(asked_s[1:])[len(asked_s) // 2]:.3f} ms"
+    )
+
+
 CHECKS: dict[str, Callable[[Cuda], None]] = {
     check.__name__: check
     for check in (
@@ -303,5 +333,6 @@ CHECKS: dict[str, Callable[[Cuda], None]] = {
         memory_runs_out_with_an_error_and_a_loader_goes_on,
         a_forked_child_is_told,
         each_device_is_alone,
+        figures_of_the_gpu_are_those_of_a_gpu_at_work,
     )
 }

@@ -18,6 +18,7 @@ from penstock.loader.plan_facts import plan_facts
 from penstock.loader.share import RankShare
 from penstock.observe.exporters.protocol import Exporter
 from penstock.observe.folder import host_name
+from penstock.observe.gpu import gpus_seen
 from penstock.observe.recorder import Recorder
 from penstock.observe.reporter import GetObserved, Reporter, ReporterFigures, identity_number, reporter
 from penstock.observe.snapshot import Identity, PlanFacts, Snapshot
@@ -76,6 +77,7 @@ class Observing:
             steady_s=steady_s,
             steady_samples_per_s=consumer.steady_samples / steady_s if steady_s else 0.0,
             machine=machine.look(),
+            gpus=gpus_seen(),
             ranks=told.ranks,
             exporters=told.exporters,
             lost_events=told.lost_events,

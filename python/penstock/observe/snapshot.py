@@ -154,14 +154,14 @@ class Machine(Figures):
 
 @dataclass(frozen=True, kw_only=True)
 class Gpu(Figures):
-    """A GPU. kernel_time: the share of time in which any kernel ran, which says nothing of how much of the GPU it used; sm, tensor: activity, None where the driver does not tell."""
+    """A GPU. kernel_time: the share of time in which any kernel ran, which says nothing of how much of the GPU it used; sm, tensor: activity, 0 … 1. None for what the driver does not tell."""
 
     index: int
     name: str
-    kernel_time: float
+    kernel_time: float | None
     memory_bytes: int
     memory_limit_bytes: int
-    power_w: float
+    power_w: float | None
     sm: float | None = None
     tensor: float | None = None
 

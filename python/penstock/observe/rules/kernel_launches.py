@@ -14,9 +14,10 @@ def kernel_launches(seen: SeenRun) -> Finding | None:
     """A GPU is not always at work, no data is awaited, and the CPUs are busy."""
     snapshot = seen.snapshot
     busy = snapshot.machine.mean_cpu
-    if not snapshot.gpus or not seen.is_fed or busy < _CPU:
+    known = [gpu.kernel_time for gpu in snapshot.gpus if gpu.kernel_time is not None]
+    if not known or not seen.is_fed or busy < _CPU:
         return None
-    kernels = max(gpu.kernel_time for gpu in snapshot.gpus)
+    kernels = max(known)
     if kernels >= _KERNELS:
         return None
     advice = Advice(
