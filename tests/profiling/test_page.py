@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +11,9 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from support.tags import tags_of
 
 MARKS = "<script>alert(1)</script>\"'&\x1b[2J\u202e"
-
-
-class Tags(HTMLParser):
-    """The tags of a page, and what its attributes name."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags, self.links = set[str](), list[str]()
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.tags.add(tag)
-        self.links += [
-            value for name, value in attrs if name in ("src", "href", "srcset", "data") or name.startswith("on")
-        ]
-
-
-def tags_of(page: str) -> Tags:
-    found = Tags()
-    found.feed(page)
-    return found
 
 
 def written(shown: Any, path: Path) -> str:

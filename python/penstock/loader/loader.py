@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, Unpack, ov
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.arguments import is_whole
+from penstock.core.arguments import is_whole, path_of
 from penstock.core.columns.spec import Ids
 from penstock.core.errors import PenstockError, PlanError
 from penstock.core.messages import printable_lines, quoted
@@ -28,6 +28,7 @@ from penstock.loader.options import BatchT, GivenOptions, LoaderOptions, shows_o
 from penstock.loader.passes import EpochPass
 from penstock.loader.preempt import Preemption, Save
 from penstock.loader.rank import ThisRank
+from penstock.loader.reports import write_report
 from penstock.loader.state import load_state, state_of
 from penstock.observe.bad_samples import BadSamples
 from penstock.observe.recorder import Recorder
@@ -425,9 +426,27 @@ class Loader(Generic[BatchT]):
         """
         return self._rank.stats()
 
-    def report(self) -> str:
-        """The bottleneck in words, then the figures of every stage."""
+    def report(self, *, html: str | PathLike[str] | None = None) -> str:
+        """The bottleneck in words, then the figures of every stage.
+
+        Args:
+            html: a file for the same as a page, with the rate over time and what the tuner did: one file of at most 300 KB, without any script, that needs nothing else. Default: none.
+
+        Returns:
+            The text.
+
+        Raises:
+            PlanError: where the page cannot be written.
+
+        Example:
+            with ps.Loader(data.batch(4)) as loader:
+                for batch in loader:
+                    ...
+                text = loader.report(html="run.html")
+        """
         stats = self.stats()
+        if html is not None:
+            write_report(path_of("html", html), self._rank.recorder.history, stats)
         return self._rank.now().report(stats)
 
     def headspace(self, steps: int = 50) -> Headspace[BatchT]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from penstock.core.files.whole import write_whole
 from penstock.dataset import Dataset
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare
 from penstock.observe.cache_report import cache_advice, cache_lines
+from penstock.observe.history import History
 from penstock.observe.report import pending_text, report_text
 from penstock.observe.snapshot import Snapshot
 from penstock.order.sharing import explain_sharing
@@ -53,3 +56,12 @@ class LoaderNow:
     def _rank(self) -> str:
         origin = f" ({self.origin})" if self.origin else ""
         return f"rank {self.share.rank} of {self.share.world_size}{origin}"
+
+
+def write_report(path: str, history: History, stats: Snapshot) -> None:
+    """A loader's page. history: what its snapshots said, to which `stats`, the figures now, is added. PlanError where it cannot be written."""
+    from penstock.observe.page import page_of
+    from penstock.observe.run_html import run_parts
+
+    parts = run_parts([history.with_now(stats)])
+    write_whole(Path(path), page_of(stats.loader.name or "Loader", parts).encode(errors="replace"))

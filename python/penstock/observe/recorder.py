@@ -17,6 +17,7 @@ from itertools import count
 from typing import TypeAlias
 
 from penstock.observe.events import Event
+from penstock.observe.history import History
 from penstock.observe.machine import MachineWatch
 from penstock.observe.quantiles import TimeHistogram
 
@@ -34,12 +35,13 @@ _recorder: ContextVar[Recorder | None] = ContextVar("penstock_recorder", default
 
 
 class Recorder:
-    """Of one loader. `add` is for any thread, the rest of the consumer's figures for its own."""
+    """Of one loader. `add` is for any thread, the rest of the consumer's figures for its own. history: of its snapshots, which the reporter makes."""
 
     def __init__(self, size: int = RING) -> None:
         self._ring: list[tuple[int, RawEvent] | None] = [None] * size
         self._numbers = count()
         self.consumer, self.machine = ConsumerTimes(), MachineWatch()
+        self.history = History()
 
     def add(self, event: RawEvent) -> None:
         """Something happened."""

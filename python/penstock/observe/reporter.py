@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from penstock.observe.events import Event
 from penstock.observe.exporters.protocol import Exporter
 from penstock.observe.folder import read_snapshots, remove_snapshot, write_snapshot
+from penstock.observe.gpu import gpus_now
 from penstock.observe.machine import INTERPRETER
 from penstock.observe.outlets import Outlet
 from penstock.observe.ranks import other_ranks
@@ -76,6 +77,8 @@ class Watched:
             observed = self.get()
             found = None if observed is None else observed.snapshot()
             self.last = found or self.last
+            if found is not None:
+                self.recorder.history.add(found)
             if self.outlets and self.last is not None:
                 events = self._events()
                 for outlet in self.outlets:
@@ -207,6 +210,7 @@ class Reporter:
                     self._thread = None
                     return
             INTERPRETER.look()
+            gpus_now()
             for number, watched in [*self._watched.items()]:
                 if watched.get() is None:
                     self.end(number)

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from penstock.core.messages import counted
-from penstock.profiling import svg
+from penstock.observe import svg
 from penstock.profiling.page import STYLE, name_of, table
 from penstock.profiling.words import figure, shortened
 
@@ -21,21 +21,21 @@ def drift_parts(facts: Mapping[str, Any]) -> Iterator[str]:
     yield STYLE
     yield f'<div class="pp"><p><b>From {before} to {after}: {escape(facts["says"])}</b></p>'
     lines = "".join(_line(name, column) for name, column in facts["columns"].items())
-    yield f"<table><tr><th>column<th>PSI<th>KS<th>Jensen-Shannon<th>missing<th>says</tr>{lines}</table>"
+    yield f"<div class=scrolls><table><tr><th>column<th class=n>PSI<th class=n>KS<th class=n>Jensen-Shannon<th class=n>missing<th>says</tr>{lines}</table></div>"
     for name, column in facts["columns"].items():
         if drawn := f"{_bars(column)}{_values(column)}{_came_and_went(column)}":
             yield f"<section><h3>{name_of(name)} <small>{escape(column['says'])}</small></h3>{drawn}</section>"
     limits = facts["thresholds"]
     yield (
         f"<p><small>PSI, the population stability index, on the deciles of the first, or on categories: stable below {limits['moderate']}, moderate drift below {limits['strong']}, strong drift "
-        "above. KS: the greatest distance of the distributions. Jensen-Shannon: a distance, base 2, from 0 to 1. Blue: before; orange: after.</small></p></div>"
+        "above. KS: the greatest distance of the distributions. Jensen-Shannon: a distance, base 2, from 0 to 1. Blue bars: before; orange line: after.</small></p></div>"
     )
 
 
 def _line(name: str, column: Mapping[str, Any]) -> str:
     figures = "".join(f"<td class=n>{figure(column.get(one))}" for one in ("psi", "ks", "js"))
     missing = " → ".join("" if one is None else f"{one:.1%}" for one in column["missing_share"])
-    return f"<tr class={column['level']}><td>{name_of(name)}{figures}<td>{missing}<td>{escape(column['says'])}</tr>"
+    return f"<tr class={column['level']}><td>{name_of(name)}{figures}<td class=n>{missing}<td>{escape(column['says'])}</tr>"
 
 
 def _bars(column: Mapping[str, Any]) -> str:

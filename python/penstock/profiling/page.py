@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from penstock.profiling import svg
+from penstock.observe import svg
 from penstock.profiling.text import headline
 from penstock.profiling.words import distinct_words, figure, share, shortened
 
-STYLE = """<style>.pp table{border-collapse:collapse;margin:0 0 .6em}.pp td,.pp th{text-align:left;padding:.1em .9em .1em 0;border-bottom:1px solid #ddd;vertical-align:top}
-.pp td.n{text-align:right;font-variant-numeric:tabular-nums}.pp section{display:flex;flex-wrap:wrap;align-items:flex-start;gap:0 2.5em;border-top:2px solid #bbb;padding:.6em 0}.pp h3{flex-basis:100%;margin:0 0 .4em;overflow-wrap:anywhere}
-.pp section>table:first-of-type{min-width:330px}.pp h3 small{font-weight:normal;color:#777}.pp figure{margin:0}.pp figcaption{display:flex;justify-content:space-between;width:260px;color:#777;font-size:.85em}.pp ul{padding-left:1.2em}.pp i{display:inline-block;height:.7em;background:#4878b0}
-.pp .moderate{background:#fff3cd}.pp .strong,.pp .changed{background:#f8d7da}</style>"""
+#: Colours that are seen on white and on black, since notebooks are either.
+STYLE = """<style>.pp table{border-collapse:collapse;margin:0 0 .6em}.pp td,.pp th{text-align:left;padding:.1em .9em .1em 0;border-bottom:1px solid rgba(128,128,128,.3);vertical-align:top}
+.pp .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.pp td:first-child{max-width:22em}.pp section{display:flex;flex-wrap:wrap;align-items:flex-start;gap:0 2.5em;border-top:2px solid rgba(128,128,128,.5);padding:.6em 0}.pp h3{flex-basis:100%;margin:0 0 .4em;overflow-wrap:anywhere}
+.pp section>table:first-of-type{min-width:min(330px,100%)}.pp h3 small{font-weight:normal;color:#888}.pp figure{margin:0}.pp figcaption{display:flex;justify-content:space-between;width:260px;color:#888;font-size:.85em}.pp ul{padding-left:1.2em}.pp i{display:inline-block;height:.7em;background:#4878b0}
+.pp .scrolls{overflow-x:auto;max-width:100%}.pp .moderate{background:rgba(255,190,0,.2)}.pp .strong,.pp .changed{background:rgba(220,60,60,.2)}</style>"""
 #: Findings, classes, pairs of columns, broken images and values that a page names, and characters of names.
 _FINDINGS, _CLASSES, _PAIRS, _BROKEN, _VALUES, _NAME = 100, 30, 20, 20, 8, 60
 
@@ -144,7 +145,7 @@ def _correlations(found: Mapping[str, Any]) -> str:
     strongest = sorted(pairs, key=lambda pair: -pair[0])[:_PAIRS]
     lines = [(f"{shortened(one, 40)} · {shortened(other, 40)}", f"{value:+.3f}") for _, one, other, value in strongest]
     drawn = svg.heatmap([shortened(name) for name in names], figures)
-    return f"<h2>Correlations (Pearson)</h2><section>{drawn}{table(lines)}</section>"
+    return f"<h2>Correlations (Pearson)</h2><section><div class=scrolls>{drawn}</div>{table(lines)}</section>"
 
 
 def _notes(facts: Mapping[str, Any]) -> str:
