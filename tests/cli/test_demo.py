@@ -201,6 +201,7 @@ def test_the_demo_as_users_run_it(tmp_path: Path) -> None:
     figures = json.loads(result.stdout)
     assert result.exit_code == 0, result.stderr
     assert figures["passed"]
+    assert "Where the time goes" in Path(figures["page"]).read_text(encoding="utf-8")
     assert figures["validation_accuracy"] > 4 * figures["chance"]
     assert "loader.report()" in result.stderr
 

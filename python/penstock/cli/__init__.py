@@ -22,7 +22,9 @@ from penstock.cli.explain import explain
 from penstock.cli.index import index
 from penstock.cli.inspect import inspect
 from penstock.cli.profile import profile
+from penstock.cli.report import report
 from penstock.cli.simulate import simulate
+from penstock.cli.top import top
 from penstock.cli.trace import TRACE_COMMANDS, about_trace
 from penstock.cli.verify import verify
 from penstock.core.errors import PenstockError
@@ -90,6 +92,7 @@ def _penstock(
       penstock inspect data/train   what a dataset holds
       penstock profile data.csv     what is in each column
       penstock bench data/train     how fast it loads, and what limits it
+      penstock top                  what every training on this machine waits for, live
 
     A dataset is a folder of images, a file, or a quoted glob such as 'data/train-*.tfrecord'. You may name several.
     """
@@ -101,7 +104,7 @@ def _help_of(command: Callable[..., None]) -> str:
     return escape("\n\n".join(part if "\n  " in part else part.replace("\n", " ") for part in paragraphs))
 
 
-for command in (inspect, profile, explain, simulate, index, count, verify, bench, demo):
+for command in (inspect, profile, explain, simulate, index, count, verify, top, report, bench, demo):
     app.command(cls=_Command, help=_help_of(command))(command)
 
 for group, about, commands in (("cache", about_cache, CACHE_COMMANDS), ("trace", about_trace, TRACE_COMMANDS)):

@@ -18,10 +18,13 @@ from penstock.cli.demo_images import Recipe, build, default_folder
 from penstock.cli.demo_proof import DeliveryRecord, Proof, prove_labels, prove_learning, prove_ranks, prove_resume
 from penstock.cli.demo_screen import Figures, Screen, Stopwatch, mean
 from penstock.cli.opening import Json
-from penstock.core.errors import PenstockError, SourceError
+from penstock.core.errors import PenstockError, PlanError, SourceError
 from penstock.dataset import Dataset
 from penstock.loader import Loader
 from penstock.open import read
+
+#: The report of the training's second half, beside the images.
+_PAGE = "report.html"
 
 
 def demo(
@@ -129,9 +132,10 @@ def run_demo(folder: Path, course: Course, *, epochs: int, seconds: float, conso
         second = _resume(lambda: _open(training_set(folder), course), saved, console)
         training.train(second, seconds=seconds)
     with second:
-        stats, report = second.stats(), second.report()
+        stats, report, page = second.stats(), second.report(), _write_page(second, folder)
     proofs = _prove(folder, second.dataset, course, training, stop_at)
     _print(figures, proofs, report, console)
+    console.print(f"\n{page}", markup=False, soft_wrap=True)
     return {
         "samples": len(second.dataset),
         "classes": classes,
@@ -147,6 +151,7 @@ def run_demo(folder: Path, course: Course, *, epochs: int, seconds: float, conso
         "proofs": [asdict(proof) for proof in proofs],
         "passed": all(proof.holds for proof in proofs),
         "verdict": stats["verdict"],
+        "page": str(folder / _PAGE),
         "stages": [one.as_dict() for one in stats.stages],
         "seconds": time.perf_counter() - began_at,
     }
@@ -174,6 +179,15 @@ def _resume(open_anew: Callable[[], Loader], saved: str, console: Console) -> Lo
     took_ms = 1000 * (time.perf_counter() - began_at)
     console.print(f"[bold]Resumed[/] with a fresh loader; load_state_dict took {took_ms:.1f} ms.\n")
     return loader
+
+
+def _write_page(loader: Loader, folder: Path) -> str:
+    """The report as a page, beside the images: where it is, or why it is not there."""
+    try:
+        loader.report(html=folder / _PAGE)
+    except PlanError as error:  # images that somebody else made
+        return f"No page of the report was written: {error}"
+    return f"The same as a page: {folder / _PAGE}"
 
 
 def _prove(folder: Path, dataset: Dataset, course: Course, training: Training, stop_at: int) -> list[Proof]:
