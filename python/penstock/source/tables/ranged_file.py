@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.cancel import carried, is_of_run
 from penstock.core.errors import DataError
 from penstock.core.files.byte_ranges import ByteRanges, read_range
 from penstock.core.files.shards import Shards
@@ -20,6 +21,8 @@ _AHEAD_BYTES = 1 << 16
 
 class RangedFile(io.RawIOBase):
     """A read-only file over the ranges of one shard. Not for several threads at once.
+
+    Libraries read in threads of their own: these are cancelled with the work of the thread that opened the file.
 
     part: the first byte and the length of what of the shard is the file; all of it if not given. ahead_bytes: what a read brings at least.
 
@@ -40,6 +43,7 @@ class RangedFile(io.RawIOBase):
         self._ahead_bytes = ahead_bytes
         self._at = 0
         self._kept, self._kept_from = np.empty(0, dtype=np.uint8), 0
+        self._read_for_opener = carried(read_range)
 
     @property
     def name(self) -> str:
@@ -98,7 +102,8 @@ class RangedFile(io.RawIOBase):
         return self._kept[within : within + length]
 
     def _fetch(self, offset: int, length: int) -> Any:
-        return read_range(self._read, self._shards, self._shard, self._begin + offset, length)
+        fetch = read_range if is_of_run() else self._read_for_opener
+        return fetch(self._read, self._shards, self._shard, self._begin + offset, length)
 
 
 def open_shard(shards: Shards, shard: int, read: ByteRanges) -> pa.NativeFile:
