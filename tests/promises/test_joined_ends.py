@@ -130,6 +130,17 @@ def test_a_mix_keeps_its_weights_and_ends_with_the_first() -> None:
     assert plan.count_rows() == [len(rows)]
 
 
+def test_a_mix_that_ends_with_a_poor_lane_says_so() -> None:
+    def is_elsewhere(batch: Rows) -> Any:
+        return (batch["x"] - 1000) // (SIZE // LANES) % LANES > 0
+
+    plan = ps.mix([B.filter(is_elsewhere), A]).batch(SIZE, lanes=LANES)
+    assert "(fewer lanes take more rows of one that is filtered strongly)" in plan.explain()
+    words = "has no batch: the mix ends where a lane has no row left of a dataset, and one has none"
+    with ps.Loader(plan) as loader, pytest.warns(UserWarning, match=words):
+        assert list(loader) == []
+
+
 @pytest.mark.slow
 def test_any_state_resumes_on_any_ranks(name: str) -> None:
     plan = plan_of(name)

@@ -37,6 +37,7 @@ from penstock.resolve.ordering import is_for_evaluation
 from penstock.stages.lanes.states import Place, checked_lanes
 from penstock.tools.counted_epochs import CountedEpochs
 from penstock.tools.explain_dealt import shared_lanes
+from penstock.tools.explain_lanes import ends_by_a_lane
 
 
 class ThisRank:
@@ -252,11 +253,17 @@ class ThisRank:
         if share.lowered.lanes.found(epoch) and all(leaf.files for leaf in leaves(self.dataset.root)):
             self._counted_of(share).keep(epoch)  # not of data in memory, of which all would be read to name it
         if share.lowered.lanes.has_ends and share.steps_of(epoch) == 0:
-            warn(f"epoch {epoch:,} has no batch: {share.lowered.lanes.feeds[0].name} gave {self._rows_in_words(epoch)}")
+            warn(f"epoch {epoch:,} has no batch: {self._none_in_words(epoch)}")
 
-    def _rows_in_words(self, epoch: int) -> str:
-        order = self.share.order_of(epoch)
-        return f"{order.samples:,} rows, fewer than a batch of {order.batch_size:,}" if order.samples else "no row"
+    def _none_in_words(self, epoch: int) -> str:
+        """Why an epoch has no batch."""
+        lanes = self.share.lowered.lanes
+        order, name = lanes.order_of(epoch), lanes.feeds[0].name
+        if order.samples:
+            return f"{name} gave {order.samples:,} rows, fewer than a batch of {order.batch_size:,}"
+        if ends_by_a_lane(order):
+            return "the mix ends where a lane has no row left of a dataset, and one has none; give batch(…, lanes=…) fewer lanes"
+        return f"{name} gave no row"
 
     def single_step(self, epoch: int, step: int) -> dict[str, Any]:
         """What is delivered of a step."""

@@ -38,9 +38,14 @@ def _end(order: BatchOrder, feeds: Sequence[LaneFeed]) -> str:
 def where_it_ends(order: NaturalBatches, feeds: Sequence[LaneFeed]) -> str:
     """Where an epoch ends: "where filter(odd) has given all of its rows"."""
     names = [*dict.fromkeys(feed.name for feed in feeds)]
-    if any(isinstance(one, Mixed) for one in parts_of(order.rows)):
-        return f"where a lane of the first dataset has given all of its rows, of {', '.join(names)}"
+    if ends_by_a_lane(order):
+        return f"where a lane of the first dataset has given all of its rows, of {', '.join(names)} (fewer lanes take more rows of one that is filtered strongly)"
     return f"where {' and '.join(names)} {'has' if len(names) == 1 else 'have'} given all of {'its' if len(names) == 1 else 'their'} rows"
+
+
+def ends_by_a_lane(order: NaturalBatches) -> bool:
+    """Whether an epoch ends where one lane has no row left of the dataset whose turn it is."""
+    return any(isinstance(one, Mixed) for one in parts_of(order.rows))
 
 
 def _with_below(feeds: Sequence[LaneFeed]) -> Iterator[LaneFeed]:
