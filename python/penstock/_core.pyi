@@ -1,7 +1,6 @@
 """Signatures of the compiled module, checked against it by stubtest."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -885,7 +884,6 @@ class MappedFiles:
     """Local files that are mapped into memory when they are first needed; each must be what it was when it was listed."""
 
     def __new__(cls, paths: list[str], sizes: _Ids, stamps: _Ids | None = None) -> MappedFiles: ...
-    def __getnewargs__(self) -> tuple[list[Path], _Ids, _Ids]: ...
     def copy_windows(
         self, which: _Ids, start: _Ids, row_bytes: int, stored: str, wanted: str, out: _Bytes, threads: int
     ) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 import penstock as ps
 import penstock.ray
@@ -120,6 +122,22 @@ def test_an_actor_that_has_the_name_but_another_plan_is_refused() -> None:
         told = actor.ray.get(handle.join.remote(pool.user, [actor.ray.put("here")], pool._sent.digest))
         assert "another plan" in told.shown
         assert "node" in told.shown
+
+
+@pytest.mark.long
+def test_actors_are_in_no_placement_group_of_the_task_that_began_them() -> None:
+    """Where a task's children take their places in its group, which has none for actors, and ends with the task's owner."""
+    group = ray.util.placement_group([{"CPU": 1}])
+    ray.get(group.ready(), timeout=60)
+    place = PlacementGroupSchedulingStrategy(group, placement_group_capture_child_tasks=True)
+
+    def train() -> Any:
+        with penstock.ray.Loader(numbers(64, 4), workers=1) as loader:
+            return stream_digest(loader), loader.stats()["ray"]["actors_at_work"]
+
+    found = ray.get(ray.remote(num_cpus=1, scheduling_strategy=place)(train).remote())
+    ray.util.remove_placement_group(group)
+    assert found == (stream_digest(ps.Loader(numbers(64, 4))), 1)
 
 
 @pytest.mark.long

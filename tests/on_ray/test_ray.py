@@ -6,6 +6,7 @@ import importlib.util
 
 import pytest
 
+from support.other_machine import can_pretend
 from support.ray_cases import run_cases
 
 pytestmark = [
@@ -41,3 +42,11 @@ def test_full_stores() -> None:
 @pytest.mark.timeout(1230)
 def test_a_hundred_faults() -> None:
     run_cases("faults.py", timeout_s=1200, marks="")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(430)
+def test_another_machine_behind_a_slow_link() -> None:
+    if not can_pretend():
+        pytest.skip("no other machine can be pretended here: that takes a superuser, namespaces and TUN")
+    run_cases("other_machine.py", timeout_s=400, marks="")

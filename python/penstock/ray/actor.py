@@ -8,7 +8,7 @@ import platform
 import threading
 import time
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import ray
 
 from penstock.core.cpus import usable_cpus
 from penstock.core.errors import ProcessError
+from penstock.core.files.shards import from_another_machine
 from penstock.loader.child.sent import Setup
 from penstock.loader.options import LoaderOptions
 from penstock.order.steps.cursor import Work
@@ -144,14 +145,16 @@ class StepMaker:
 
     def _opened(self, user: User) -> Streams:
         assert self._sent is not None  # nobody opened it yet
+        is_same_machine = user.machine == platform.node()
         try:
-            setup: Setup = unpickled(self._sent.pickled, self._sent.buffers)
+            with nullcontext() if is_same_machine else from_another_machine():
+                setup: Setup = unpickled(self._sent.pickled, self._sent.buffers)
         except (ImportError, AttributeError) as error:
             raise ProcessError(
                 f"node {_node()}: the plan cannot be loaded there ({type(error).__name__}: {error}); install what the trainer's machine has, or put functions into "
                 "the script itself"
             ) from error
-        check_data(setup.dataset, _node(), is_same_machine=user.machine == platform.node())
+        check_data(setup.dataset, _node())
         options = LoaderOptions(**setup.options)
         cpus = max(1, math.ceil(ray.get_runtime_context().get_assigned_resources().get("CPU", 1)))
         memory = options.memory_bytes or default_memory(max(1, usable_cpus() // cpus))

@@ -234,6 +234,7 @@ class ActorPool:
                 f"an actor of Ray cannot make batches: {last_line(error)}; give its machine the same Penstock, packages and paths as this one"
             ) from error
         del self.actors[gone.slot]
+        _hear_last(gone)
         self.lost, self.lost_in_a_row = self.lost + 1, self.lost_in_a_row + 1
         if self.lost_in_a_row > _MOST_LOST * max(1, self.asks):
             raise NoActorsError(f"{self.lost_in_a_row} actors of Ray were lost, the last one by {last_line(error)}")
@@ -256,6 +257,14 @@ class ActorPool:
 
 def _nothing(_: Actor, __: Exception) -> None:
     return
+
+
+def _hear_last(gone: Actor) -> None:
+    """What an actor said before it went: where that was soon after it had begun, nobody has heard it yet."""
+    if gone.told is None and ray.wait([gone.joined], num_returns=1, timeout=0)[0]:
+        with suppress(ray.exceptions.RayError):
+            told: Told | Raised = ray.get(gone.joined)
+            gone.told = told if isinstance(told, Told) else None
 
 
 def _leave(actors: list[Actor], name: str) -> list[Any]:

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use numpy::{PyArray1, PyUntypedArrayMethods};
+use numpy::PyUntypedArrayMethods;
 use pyo3::exceptions::{PyIndexError, PyOSError};
 use pyo3::prelude::*;
 
@@ -12,8 +12,6 @@ use crate::io::mapped::MappedFiles as Files;
 use crate::io::sigbus::{Watched, lost};
 use crate::io::stat::{Listed, Stamp};
 use crate::io::windows::{Conversion, copy_windows as copy};
-
-type Array<'py> = Bound<'py, PyArray1<i64>>;
 
 /// The conversion between two NumPy types, if rows of `row_bytes` bytes fill `out` with it.
 fn conversion(
@@ -69,7 +67,6 @@ fn copy_windows(
 #[pyclass(frozen, name = "MappedFiles", module = "penstock._core")]
 struct MappedFiles {
     files: Files,
-    made_of: (Vec<PathBuf>, Vec<i64>, Vec<i64>),
 }
 
 #[pymethods]
@@ -82,18 +79,11 @@ impl MappedFiles {
             return Err(misuse("paths and sizes must be equally long"));
         }
         let stamps = stamps.map(|stamps| stamps.as_slice().map(<[i64]>::to_vec)).transpose()?.unwrap_or_default();
-        let made_of = (paths.clone(), sizes.as_slice()?.to_vec(), stamps);
-        let listed = made_of.1.iter().enumerate().map(|(number, &size)| Listed {
+        let listed = sizes.as_slice()?.iter().enumerate().map(|(number, &size)| Listed {
             size: u64::try_from(size).unwrap_or(0),
-            stamp: Stamp::find(&made_of.2, number),
+            stamp: Stamp::find(&stamps, number),
         });
-        Ok(Self { files: Files::new(paths.into_iter().zip(listed).collect()), made_of })
-    }
-
-    /// For pickle: another process maps the files again.
-    fn __getnewargs__<'py>(&self, py: Python<'py>) -> (Vec<PathBuf>, Array<'py>, Array<'py>) {
-        let (paths, sizes, stamps) = &self.made_of;
-        (paths.clone(), PyArray1::from_slice(py, sizes), PyArray1::from_slice(py, stamps))
+        Ok(Self { files: Files::new(paths.into_iter().zip(listed).collect()) })
     }
 
     /// Like `copy_windows`, from files instead of buffers. OSError(path, found) for a file that is missing or was changed.

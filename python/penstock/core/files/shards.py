@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +22,8 @@ from penstock.core.columns.plain import as_indices
 from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.errors import DataError
 
+#: Whether what is unpickled now comes from another machine.
+_is_elsewhere = ContextVar("is_elsewhere", default=False)
 _DO = "if the data was changed on purpose, open the dataset again"
 
 
@@ -44,6 +49,9 @@ class Shards:
     etags: pa.LargeStringArray | None = None
     copied: npt.NDArray[np.bool_] | None = None
     stamps: Ids | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({**state, "stamps": None} if _is_elsewhere.get() else state)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -143,6 +151,16 @@ class Shards:
         else:
             return
         raise DataError(f"{path}: {found}; {_DO}")
+
+
+@contextmanager
+def from_another_machine() -> Iterator[None]:
+    """What is unpickled meanwhile was listed on another machine: its copies of the files have other times and inodes, which nobody compares then."""
+    before = _is_elsewhere.set(True)
+    try:
+        yield
+    finally:
+        _is_elsewhere.reset(before)
 
 
 def joined_shards(several: Sequence[Shards]) -> Shards:

@@ -183,6 +183,9 @@ class Mapped:
         stamps = None if files.stamps is None else files.stamps.reshape(-1)
         self._mapped = kernels.MappedFiles(files.paths.to_pylist(), files.sizes, stamps)
 
+    def __reduce__(self) -> tuple[type[Mapped], tuple[Shards, ByteRanges]]:
+        return Mapped, (self.files, self.read)  # on another machine the files may have other stamps
+
     def copy(self, column: StoredColumn, shard: Ids, start: Ids, out: npt.NDArray[Any], threads: int) -> None:
         """Fills `out` with the rows that begin at bytes `start`; DataError for a file that is gone or was changed."""
         stored, wanted = _kinds(column)
