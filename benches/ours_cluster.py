@@ -19,6 +19,8 @@ from work import Data
 
 image = ps.image
 USABLE = sorted(os.sched_getaffinity(0))
+#: Actors with a CPU each: as many as there are, or all but two, which are left to Ray's own processes and to the trainer.
+ACTORS = CPUS if CPUS < 4 else CPUS - 2
 
 
 def plan(data: Data, workload: str) -> ps.Dataset:
@@ -30,14 +32,15 @@ def plan(data: Data, workload: str) -> ps.Dataset:
 
 
 def actors(data: Data, *, workload: str, count: int, trainings: int = 1) -> Feed:
-    """By so many actors with a CPU each, on which Ray's own processes are too; loops that only take batches, in turn, on another CPU where one is left."""
+    """By so many actors with a CPU each, beside Ray's own processes, which have one more where there are four or more; loops that only take batches, in turn, on what is left, or on all."""
     import ray
 
     import penstock.ray
 
-    os.sched_setaffinity(0, USABLE[:count])
+    of_ray = count if CPUS < 4 else count + 1
+    os.sched_setaffinity(0, USABLE[:of_ray])
     ray.init("local", num_cpus=CPUS, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    os.sched_setaffinity(0, USABLE[count:] or USABLE)
+    os.sched_setaffinity(0, USABLE[of_ray:] or USABLE)
     train = plan(data, workload)
     loaders = [penstock.ray.Loader(train, workers=count, cpus=1, to="torch") for _ in range(trainings)]
     batches = chain.from_iterable(zip(*(endless(lambda one=one: one) for one in loaders), strict=True))
@@ -86,10 +89,10 @@ def _make(data: Data, workload: str, cpu: int, writer: Connection) -> None:
 def feeds(workload: str) -> dict[str, Any]:
     """All feeds of a workload."""
     return {
-        f"{CPUS} actors": partial(actors, workload=workload, count=CPUS),
-        f"{CPUS} actors, 2 trainings": partial(actors, workload=workload, count=CPUS, trainings=2),
+        f"{ACTORS} actors": partial(actors, workload=workload, count=ACTORS),
+        f"{ACTORS} actors, 2 trainings": partial(actors, workload=workload, count=ACTORS, trainings=2),
         "1 actor": partial(actors, workload=workload, count=1),
-        f"{CPUS} processes": partial(processes, workload=workload, count=CPUS),
+        f"{ACTORS} processes": partial(processes, workload=workload, count=ACTORS),
         "here, 1 CPU": partial(here, workload=workload, cpus=1),
     }
 
