@@ -48,7 +48,7 @@ def folders(machine: OtherMachine, tmp_path: Path) -> Iterator[tuple[Path, Path]
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Any:
     yield
-    assert wait_until(lambda: not named_actors())
+    assert wait_until(lambda: not named_actors(), 90)  # one that nobody joined any more ends after a minute
 
 
 @pytest.fixture(scope="module")
