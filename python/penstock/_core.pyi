@@ -68,6 +68,7 @@ __all__ = [
     "parquet_page_bounds",
     "parquet_page_headers",
     "parquet_pages",
+    "pending_signals",
     "read_pieces",
     "read_ranges",
     "recognise_packing",
@@ -84,6 +85,7 @@ __all__ = [
     "table_moments",
     "table_radix_collect",
     "table_radix_count",
+    "take_short_turns",
     "tar_sample_members",
     "text_bands",
     "text_digests",
@@ -405,6 +407,20 @@ def read_pieces(
     at: _Ids,
     threads: int,
 ) -> _Ids: ...
+
+# signals
+
+def pending_signals(descriptor: int, numbers: Sequence[int]) -> int:
+    """A descriptor that can be read as long as one of these signals is pending for this process, and that nobody reads; `descriptor` is one that was made before and is about these from now on, or -1.
+
+    OSError on systems other than Linux.
+    """
+
+def take_short_turns() -> None:
+    """The calling thread takes short turns on a CPU, and gets one soon after it was woken: since Linux 6.12, of which older ones pay no heed.
+
+    OSError on systems other than Linux, and where it is forbidden.
+    """
 
 # tfrecord
 

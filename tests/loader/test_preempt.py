@@ -134,6 +134,17 @@ def test_state_and_ledger_are_written_in_the_midst_of_a_long_step(tmp_path: Path
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of signals that are pending")
+def test_a_signal_is_heard_of_before_the_main_thread_has_its_turn(tmp_path: Path) -> None:
+    one, ended = run(tmp_path, "while_the_main_thread_has_no_turn")
+    assert ended == -signal.SIGTERM, one.said
+    assert one.after("written") == ["True True"]
+    [state] = one.states()
+    assert state["step"] == 3
+    assert_goes_on(tmp_path, state)
+
+
+@pytest.mark.slow
 def test_without_a_function_the_process_ends_as_soon_as_the_state_is_written(tmp_path: Path) -> None:
     one, ended = run(tmp_path, "without_a_function", signal.SIGUSR1)
     assert ended == -signal.SIGUSR1, one.said

@@ -131,6 +131,19 @@ def in_a_long_step_of_an_isolated_loader(folder: Path) -> None:
     in_a_long_step(folder, isolation="process")
 
 
+def while_the_main_thread_has_no_turn(folder: Path) -> None:
+    """A signal that is blocked waits for the main thread, as it does where that gets no CPU."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    loader = ps.Loader(numbers().batch(BATCH), ledger=folder / "ledger")
+    preemption = loader.on_preempt(save, state_file=folder / "state.json")
+
+    def written() -> None:
+        say("written", holds((folder / "state.json").exists), preemption.requested)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+
+    at_third(loader, written)
+
+
 def without_a_function(folder: Path) -> None:
     loader = ps.Loader(numbers().batch(BATCH), ledger=folder / "ledger")
     loader.on_preempt(state_file=folder / "state.json")

@@ -24,7 +24,7 @@ from typing import Any, Self, TypeAlias
 
 from penstock.core.arguments import path_of
 from penstock.core.errors import PlanError
-from penstock.core.files.whole import write_whole
+from penstock.core.files.whole import ReadyFile
 from penstock.core.messages import quoted
 from penstock.loader.rank import ThisRank
 from penstock.loader.signals import SignalWatch
@@ -53,6 +53,7 @@ class Preemption:
             raise PlanError(f"on_preempt({quoted(save)}): pass a function, which is called with the loader's state")
         self._rank, self.save, self.ends = weakref.ref(rank), save, ends
         self._file = None if state_file is None else _file_of(state_file, rank)
+        self._ready = None if self._file is None else ReadyFile(_path_of(self._file, rank))
         self.signals = frozenset(map(_number, signals))
         #: Whether a signal came, or `request` was called.
         self.requested = False
@@ -69,6 +70,8 @@ class Preemption:
         if not self._is_closed:
             self._is_closed = True
             _preemptions.remove(self)
+            if self._ready is not None:
+                self._ready.drop()
 
     def __enter__(self) -> Self:
         return self
@@ -104,9 +107,9 @@ class Preemption:
                 return
             self._is_written = True
             try:
-                state = state_of(rank)
-                if self._file is not None:
-                    write_whole(Path(self._file.replace(_RANK, str(rank.place.rank))), json.dumps(state).encode())
+                content = json.dumps(state_of(rank)).encode()
+                if self._file is not None and self._ready is not None:
+                    self._ready.write(content, at=_path_of(self._file, rank))
             except Exception as error:
                 _log.error("penstock: on_preempt: %s", error)
 
@@ -223,6 +226,10 @@ _preemptions = _Preemptions()
 def _unmark(some: Sequence[Preemption]) -> None:
     for one in some:
         one.unmark()
+
+
+def _path_of(file: str, rank: ThisRank) -> Path:
+    return Path(file.replace(_RANK, str(rank.place.rank)))
 
 
 def _number(named: str | int) -> int:

@@ -31,6 +31,7 @@ mod parquet;
 mod progress;
 mod recordio;
 mod rows;
+mod signals;
 mod table;
 mod tar;
 mod text;
@@ -127,6 +128,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     recordio::register(module)?;
     tar::register(module)?;
     rows::register(module)?;
+    signals::register(module)?;
     table::register(module)?;
     text::register(module)?;
     text_cleaning::register(module)?;

@@ -7,5 +7,6 @@ pub mod http;
 pub mod mapped;
 pub mod names;
 pub mod sigbus;
+pub mod signals;
 pub mod stat;
 pub mod windows;
