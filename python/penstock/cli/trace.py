@@ -18,7 +18,7 @@ from penstock.observe.trace_merge import merged, overlap_s, read_trace
 def about_trace() -> None:
     """Work with the traces that `observe="trace:run.json"` writes.
 
-    Example:
+    Examples:
       penstock trace merge run.json torch.json -o both.json
     """
 
@@ -31,7 +31,7 @@ def merge(
 
     Stages of loaders stand beside the operators and kernels of the training, and a wait for data beside the gap that it makes.
 
-    Example:
+    Examples:
       penstock trace merge run.json torch.json -o both.json
     """
     if len(traces) < 2:

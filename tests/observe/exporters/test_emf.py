@@ -14,7 +14,7 @@ import pytest
 from penstock.observe.exporters.emf import emf_lines
 from penstock.observe.exporters.figures import FIGURES
 from penstock.observe.exporters.opening import open_exporter
-from penstock.observe.exporters.readings import Reading
+from penstock.observe.exporters.readings import FigureRead
 from support.snapshots import a_snapshot, a_stage
 
 UNITS = "Seconds|Microseconds|Milliseconds|Bytes|Kilobytes|Megabytes|Gigabytes|Terabytes|Bits|Percent|Count|Bytes/Second|Count/Second|None"
@@ -68,7 +68,7 @@ def test_each_line_is_a_document(tmp_path: Path) -> None:
 
 def test_more_metrics_than_a_directive_may_have() -> None:
     figure = FIGURES[0]
-    readings = [Reading(figure, (), float(number)) for number in range(250)]
+    readings = [FigureRead(figure, (), float(number)) for number in range(250)]
     found = [json.dumps(one) for one in emf_lines(a_snapshot(), readings, 0)]
     assert [len(check(line)["_aws"]["CloudWatchMetrics"][0]["Metrics"]) for line in found] == [100, 100, 50]
 

@@ -6,12 +6,12 @@ import math
 import re
 
 from penstock.observe.exporters.figures import FIGURES
-from penstock.observe.exporters.readings import Reading, Readings
+from penstock.observe.exporters.readings import FigureRead, Readings
 from penstock.observe.snapshot import Gpu, Snapshot
 from support.snapshots import a_snapshot, a_stage
 
 
-def by_name(readings: list[Reading]) -> dict[tuple[str, ...], float]:
+def by_name(readings: list[FigureRead]) -> dict[tuple[str, ...], float]:
     return {(one.figure.full_name, *(value for _, value in one.labels)): one.value for one in readings}
 
 

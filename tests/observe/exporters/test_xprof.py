@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.observe.exporters.opening import open_exporter
-from penstock.observe.exporters.xprof import Space
+from penstock.observe.exporters.xprof import ProfileSpace
 from support.snapshots import a_snapshot, some_events
 
 READ_BY_JAX = """
@@ -120,7 +120,7 @@ def test_xprof_shows_it_in_its_trace_viewer(tmp_path: Path) -> None:
 
 
 def test_the_newest_events_are_kept(tmp_path: Path) -> None:
-    space = Space(str(tmp_path), most_events=100)
+    space = ProfileSpace(str(tmp_path), most_events=100)
     for _ in range(10):
         space.add(some_events(99))
     space.end()

@@ -15,8 +15,8 @@ from penstock.observe.events import Event
 from penstock.observe.exporters.figures import Labels
 from penstock.observe.exporters.files import AppendedFile, local_path
 from penstock.observe.exporters.protocol import Exporter
-from penstock.observe.exporters.readings import Reading
-from penstock.observe.exporters.shared import Held, Shared, SharingExporter
+from penstock.observe.exporters.readings import FigureRead
+from penstock.observe.exporters.shared import Shared, SharedThing, SharingExporter
 from penstock.observe.snapshot import Snapshot
 
 _NAMESPACE = "Penstock"
@@ -34,7 +34,7 @@ _DIMENSIONS = {
 }
 
 
-class EmfPlace(Held):
+class EmfPlace(SharedThing):
     """A file, or stdout."""
 
     def __init__(self, path: str) -> None:
@@ -71,7 +71,7 @@ class EmfLines(SharingExporter[EmfPlace]):
         lines = emf_lines(snapshot, readings, place.number)
         place.held.append("".join(f"{json.dumps(one, allow_nan=False)}\n" for one in lines).encode())
 
-    def _since_last(self, one: Reading) -> Reading:
+    def _since_last(self, one: FigureRead) -> FigureRead:
         if one.figure.kind != "counter":
             return one
         key = one.figure.name, one.labels
@@ -79,10 +79,10 @@ class EmfLines(SharingExporter[EmfPlace]):
         return one._replace(value=one.value - last)
 
 
-def emf_lines(snapshot: Snapshot, readings: list[Reading], number: int) -> Iterator[dict[str, Any]]:
+def emf_lines(snapshot: Snapshot, readings: list[FigureRead], number: int) -> Iterator[dict[str, Any]]:
     """A document for each set of dimensions, or several where it has more metrics than one may."""
     of_loader = {"Loader": str(number), "Rank": str(snapshot.loader.rank)}
-    groups: dict[tuple[tuple[str, str], ...], list[Reading]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[FigureRead]] = {}
     for one in readings:
         dimensions = {_DIMENSIONS[name]: _ascii(value) for name, value in one.labels if name in _DIMENSIONS}
         groups.setdefault(tuple((of_loader | dimensions).items()), []).append(one)
@@ -96,7 +96,7 @@ def _ascii(value: str) -> str:
     return "".join(one if " " <= one <= "~" else "_" for one in value.replace("→", "->")).strip().lstrip(":") or "-"
 
 
-def _document(at: float, dimensions: dict[str, str], readings: list[Reading]) -> dict[str, Any]:
+def _document(at: float, dimensions: dict[str, str], readings: list[FigureRead]) -> dict[str, Any]:
     names = [one.figure.full_name.removesuffix("_total") for one in readings]
     metrics = [{"Name": name, "Unit": _UNITS[one.figure.unit]} for name, one in zip(names, readings, strict=True)]
     directive = {"Namespace": _NAMESPACE, "Dimensions": [[*dimensions]], "Metrics": metrics}

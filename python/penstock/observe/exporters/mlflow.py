@@ -9,7 +9,7 @@ from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.observe.events import Event
 from penstock.observe.exporters.protocol import Exporter
-from penstock.observe.exporters.shared import Held, SharingExporter
+from penstock.observe.exporters.shared import SharedThing, SharingExporter
 from penstock.observe.exporters.users_run import RUNS, imported, no_run
 from penstock.observe.snapshot import Snapshot
 
@@ -17,11 +17,11 @@ from penstock.observe.snapshot import Snapshot
 _MOST_METRICS = 1000
 
 
-class MlflowRun(SharingExporter[Held]):
+class MlflowRun(SharingExporter[SharedThing]):
     """Logs into a run by its id, since what is active is known in the user's thread only."""
 
     def __init__(self, mlflow: Any, run_id: str) -> None:
-        super().__init__(RUNS, f"mlflow {run_id}", Held)
+        super().__init__(RUNS, f"mlflow {run_id}", SharedThing)
         self._run_id, self._client, self._metric = run_id, mlflow.MlflowClient(), mlflow.entities.Metric
 
     def write(self, snapshot: Snapshot, events: list[Event]) -> None:

@@ -13,7 +13,7 @@ from penstock.core.installing import pip_install
 from penstock.core.messages import quoted
 from penstock.observe.events import Event
 from penstock.observe.exporters.protocol import Exporter
-from penstock.observe.exporters.shared import Held, Shared, SharingExporter
+from penstock.observe.exporters.shared import Shared, SharedThing, SharingExporter
 from penstock.observe.snapshot import Snapshot
 from penstock.observe.torch_profiler import OTHER_RANGES
 
@@ -40,7 +40,7 @@ class NvtxRange:
         self._domain.pop_range()
 
 
-class NvtxRanges(Held):
+class NvtxRanges(SharedThing):
     """Opens ranges of the domain "penstock" as long as a loader asks for them."""
 
     def __init__(self) -> None:

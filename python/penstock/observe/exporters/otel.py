@@ -12,8 +12,8 @@ from penstock.core.messages import quoted
 from penstock.observe.events import Event
 from penstock.observe.exporters.figures import FIGURES, Figure, Labels
 from penstock.observe.exporters.protocol import Exporter
-from penstock.observe.exporters.readings import Reading
-from penstock.observe.exporters.shared import Held, Shared, SharingExporter
+from penstock.observe.exporters.readings import FigureRead
+from penstock.observe.exporters.shared import Shared, SharedThing, SharingExporter
 from penstock.observe.snapshot import Snapshot
 
 try:
@@ -28,14 +28,14 @@ except ImportError as error:
 _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1", "watts": "W", "": "1"}
 
 
-class Instruments(Held):
+class Instruments(SharedThing):
     """The instruments of this process, made once: OpenTelemetry has no way to remove one. They tell the newest figures of each loader.
 
     Of a loader that was closed counters stay as they were, for the last time that they are read, and the next loader of its number adds to them.
     """
 
     def __init__(self) -> None:
-        self._newest: dict[int, tuple[int, list[Reading]]] = {}
+        self._newest: dict[int, tuple[int, list[FigureRead]]] = {}
         self._before: dict[int, dict[tuple[str, Labels], float]] = {}
         self._lock = threading.Lock()
         meter = metrics.get_meter("penstock", native_version)
@@ -55,7 +55,7 @@ class Instruments(Held):
 
         return observe
 
-    def put(self, number: int, rank: int, readings: list[Reading]) -> None:
+    def put(self, number: int, rank: int, readings: list[FigureRead]) -> None:
         """Replaces a loader's figures."""
         with self._lock:
             before = self._before.get(number, {})

@@ -21,8 +21,8 @@ from penstock.observe.events import Event
 from penstock.observe.exporters.figures import FIGURES, Labels
 from penstock.observe.exporters.files import cannot_be_written, local_path, open_file
 from penstock.observe.exporters.protocol import Exporter
-from penstock.observe.exporters.readings import Reading
-from penstock.observe.exporters.shared import Held, Shared, SharingExporter
+from penstock.observe.exporters.readings import FigureRead
+from penstock.observe.exporters.shared import Shared, SharedThing, SharingExporter
 from penstock.observe.snapshot import Snapshot
 
 try:
@@ -41,14 +41,14 @@ _TRIED = 64
 _FORMS = "'prometheus:9464', 'prometheus:9464+' (the first free port from there on), 'prometheus:0.0.0.0:9464', 'prometheus:metrics.prom' or 'prometheus:registry'"
 
 
-class NewestFigures(Held):
+class NewestFigures(SharedThing):
     """What prometheus_client collects: the newest figures of each loader, by its number."""
 
     def __init__(self) -> None:
-        self._newest: dict[int, tuple[Labels, list[Reading]]] = {}
+        self._newest: dict[int, tuple[Labels, list[FigureRead]]] = {}
         self._lock = threading.Lock()
 
-    def put(self, number: int, rank: int, readings: list[Reading]) -> None:
+    def put(self, number: int, rank: int, readings: list[FigureRead]) -> None:
         """Replaces a loader's figures."""
         with self._lock:
             self._newest[number] = (("loader", str(number)), ("rank", str(rank))), readings
@@ -114,7 +114,7 @@ class MetricsFile(NewestFigures):
         self._registry.register(self)
         self.replace()
 
-    def put(self, number: int, rank: int, readings: list[Reading]) -> None:
+    def put(self, number: int, rank: int, readings: list[FigureRead]) -> None:
         """Replaces a loader's figures, and the file."""
         super().put(number, rank, readings)
         self.replace()

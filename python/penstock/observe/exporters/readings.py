@@ -13,7 +13,7 @@ from penstock.observe.snapshot import Snapshot
 _STRANGE = re.compile(r"[^\w .\-]", re.ASCII)
 
 
-class Reading(NamedTuple):
+class FigureRead(NamedTuple):
     """A figure's value, and which one it is."""
 
     figure: Figure
@@ -37,7 +37,7 @@ class Readings:
         self._elapsed_s = 0.0
         self.batches = 0
 
-    def read(self, snapshot: Snapshot) -> list[Reading]:
+    def read(self, snapshot: Snapshot) -> list[FigureRead]:
         """All that it tells. A figure that is no number is left out."""
         is_new = snapshot.elapsed_s < self._elapsed_s
         self._elapsed_s = snapshot.elapsed_s
@@ -47,7 +47,7 @@ class Readings:
                 if not isinstance(value, int | float) or not math.isfinite(value):
                     continue
                 total = self._total(figure, labels, value, is_new=is_new) if figure.kind == "counter" else value
-                found.append(Reading(figure, labels, total))
+                found.append(FigureRead(figure, labels, total))
         return found
 
     def charts(self, snapshot: Snapshot) -> dict[str, float]:

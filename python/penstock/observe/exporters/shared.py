@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from penstock.observe.exporters.readings import Readings
 
 
-class Held:
+class SharedThing:
     """What loaders share."""
 
     def left(self, number: int) -> None:
@@ -20,7 +20,7 @@ class Held:
         """The last one is closed. Called once."""
 
 
-HeldT = TypeVar("HeldT", bound=Held)
+HeldT = TypeVar("HeldT", bound=SharedThing)
 
 
 class Place(Generic[HeldT]):

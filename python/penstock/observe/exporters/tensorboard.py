@@ -18,13 +18,13 @@ from penstock.observe.events import Event
 from penstock.observe.exporters.files import AppendedFile, local_path, usable_folder
 from penstock.observe.exporters.protobuf import double, float32, nested, text, whole
 from penstock.observe.exporters.protocol import Exporter
-from penstock.observe.exporters.shared import Held, Shared, SharingExporter
+from penstock.observe.exporters.shared import Shared, SharedThing, SharingExporter
 from penstock.observe.snapshot import Snapshot
 
 _count = itertools.count()
 
 
-class EventFile(Held):
+class EventFile(SharedThing):
     """A file of events of this process, which TensorBoard finds by its name."""
 
     def __init__(self, folder: str) -> None:

@@ -19,7 +19,7 @@ from penstock.observe.exporters.clock import since_1970_ns
 from penstock.observe.exporters.figures import stages_of
 from penstock.observe.exporters.files import cannot_be_written, local_path, open_file, write_all
 from penstock.observe.exporters.protocol import Exporter
-from penstock.observe.exporters.shared import Held, Shared, SharingExporter
+from penstock.observe.exporters.shared import Shared, SharedThing, SharingExporter
 from penstock.observe.snapshot import Snapshot
 
 #: How torch.profiler rounds the time from which it counts down: a quarter of a year.
@@ -35,7 +35,7 @@ _BEGINNING = b'{"writtenBy": "penstock", '
 _END = b"\n]}\n"
 
 
-class TraceFile(Held):
+class TraceFile(SharedThing):
     """A trace of this process's loaders."""
 
     def __init__(self, path: str, large_bytes: int = _LARGE_BYTES) -> None:

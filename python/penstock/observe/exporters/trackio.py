@@ -9,16 +9,16 @@ from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.observe.events import Event
 from penstock.observe.exporters.protocol import Exporter
-from penstock.observe.exporters.shared import Held, SharingExporter
+from penstock.observe.exporters.shared import SharedThing, SharingExporter
 from penstock.observe.exporters.users_run import RUNS, imported, no_run
 from penstock.observe.snapshot import Snapshot
 
 
-class TrackioRun(SharingExporter[Held]):
+class TrackioRun(SharingExporter[SharedThing]):
     """Logs into a run. It is taken when the loader is made, since Trackio knows it in the user's thread only."""
 
     def __init__(self, run: Any) -> None:
-        super().__init__(RUNS, f"trackio {id(run)}", Held)
+        super().__init__(RUNS, f"trackio {id(run)}", SharedThing)
         self._run = run
 
     def write(self, snapshot: Snapshot, events: list[Event]) -> None:

@@ -8,10 +8,10 @@ from types import ModuleType
 
 from penstock.core.errors import PlanError
 from penstock.core.installing import pip_install
-from penstock.observe.exporters.shared import Held, Shared
+from penstock.observe.exporters.shared import Shared, SharedThing
 
 #: Loaders by the tracker and its run. Ending a run is the user's.
-RUNS = Shared[Held]()
+RUNS = Shared[SharedThing]()
 
 
 def imported(exporter: str, package: str) -> ModuleType | None:

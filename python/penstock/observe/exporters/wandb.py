@@ -8,16 +8,16 @@ from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.observe.events import Event
 from penstock.observe.exporters.protocol import Exporter
-from penstock.observe.exporters.shared import Held, SharingExporter
+from penstock.observe.exporters.shared import SharedThing, SharingExporter
 from penstock.observe.exporters.users_run import RUNS, imported, no_run
 from penstock.observe.snapshot import Snapshot
 
 
-class WandbRun(SharingExporter[Held]):
+class WandbRun(SharingExporter[SharedThing]):
     """Logs into a run."""
 
     def __init__(self, run: Any) -> None:
-        super().__init__(RUNS, f"wandb {run.id}", Held)
+        super().__init__(RUNS, f"wandb {run.id}", SharedThing)
         self._run = run
 
     def write(self, snapshot: Snapshot, events: list[Event]) -> None:

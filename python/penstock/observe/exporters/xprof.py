@@ -19,7 +19,7 @@ from penstock.observe.exporters.clock import since_1970_ns
 from penstock.observe.exporters.files import local_path, usable_folder
 from penstock.observe.exporters.protobuf import nested, text, whole
 from penstock.observe.exporters.protocol import Exporter
-from penstock.observe.exporters.shared import Held, Shared, SharingExporter
+from penstock.observe.exporters.shared import Shared, SharedThing, SharingExporter
 from penstock.observe.snapshot import Snapshot
 
 #: Planes of this name reach the trace viewer (xprof: xplane_to_trace_container.cc).
@@ -32,7 +32,7 @@ _EVERY_S = 60.0
 _STATS = ("epoch", "first_step", "steps", "samples", "bytes")
 
 
-class Space(Held):
+class ProfileSpace(SharedThing):
     """The newest events of this process's loaders as an XSpace."""
 
     def __init__(self, folder: str, most_events: int = _MOST_EVENTS) -> None:
@@ -92,10 +92,10 @@ class Space(Held):
             self._write()
 
 
-_SPACES = Shared[Space]()
+_SPACES = Shared[ProfileSpace]()
 
 
-class XProf(SharingExporter[Space]):
+class XProf(SharingExporter[ProfileSpace]):
     """Gives events to the space of the process."""
 
     def write(self, snapshot: Snapshot, events: list[Event]) -> None:
@@ -106,4 +106,4 @@ class XProf(SharingExporter[Space]):
 def open_xprof(target: str) -> Exporter:
     """A folder that TensorBoard or XProf is started with."""
     folder = local_path("xprof", target, "logs")
-    return XProf(_SPACES, os.path.abspath(folder), lambda: Space(folder))
+    return XProf(_SPACES, os.path.abspath(folder), lambda: ProfileSpace(folder))
