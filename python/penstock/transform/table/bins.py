@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from penstock.core.arguments import check_whole
+from penstock.core.errors import PlanError
+from penstock.transform.table.categories import whole_codes
 from penstock.transform.table.lane import Lane, whole
 from penstock.transform.table.op import ColumnOp, Step, check_choice
 from penstock.transform.table.scaling import check_finite
@@ -77,6 +79,10 @@ class Bins(ColumnOp):
         return [{"step": "cut", "edges": self.learnt["edges"][1:-1]}]
 
     def undo(self, values: Any, lane: Lane) -> Any:
-        """See `ColumnOp`: the middles of bins."""
+        """See `ColumnOp`: the middles of bins, NaN for what is in none."""
         edges = np.array(self.learnt["edges"])
-        return ((edges[1:] + edges[:-1]) / 2)[np.asarray(values).astype(np.int64)]
+        codes, middles = whole_codes(values), (edges[1:] + edges[:-1]) / 2
+        wrong = codes[(codes < -1) | (codes >= len(middles))]
+        if len(wrong):
+            raise PlanError(f"inverse: {wrong[0]} is no bin; there are 0 … {len(middles) - 1}")
+        return np.where(codes == -1, np.nan, middles[codes])

@@ -350,8 +350,22 @@ class Hash(ColumnOp):
         return [{"step": "lookup", **keys([], lane), "unknown": (0, self.buckets), "missing": 0}]
 
 
+def whole_codes(values: Any) -> Any:
+    """Codes as whole numbers, -1 for NaN; PlanError for others."""
+    codes = np.asarray(values)
+    if codes.dtype.kind != "f":
+        return codes
+    codes = np.where(np.isnan(codes), -1.0, codes)
+    wrong = codes[codes != np.rint(codes)]
+    if len(wrong):
+        raise PlanError(
+            f"inverse: {wrong[0]:g} is no code; round what was predicted, or take the code of the greatest probability"
+        )
+    return codes.astype(np.int64)
+
+
 def of_codes(codes: Any, categories: Sequence[Any]) -> pa.Array:
-    """The categories of codes; null where there is none."""
-    known = pa.array(categories)
+    """The categories of codes; null where there is none. PlanError for numbers that are no codes."""
+    known, codes = pa.array(categories), whole_codes(codes)
     is_known = (codes >= 0) & (codes < len(categories))
     return known.take(pa.array(np.where(is_known, codes, 0), mask=~is_known))

@@ -15,6 +15,7 @@ from penstock.core.columns.spec import Spans, Spec
 from penstock.core.errors import DataError, PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
+from penstock.transform.table.lane import Lane
 from penstock.transform.table.missing import DropMissing
 from penstock.transform.table.op import ColumnOp
 from penstock.transform.table.program import Output, compiled
@@ -97,9 +98,13 @@ class RowServer:
     def _value(self, row: Mapping[str, Any], name: str) -> Any:
         try:
             return row[name]
-        except KeyError:
+        except (KeyError, TypeError, IndexError):
+            if not isinstance(row, Mapping):
+                raise PlanError(
+                    f"apply({type(row).__name__}): pass a row as values by column: {{{quoted(name)}: …}}"
+                ) from None
             raise PlanError(
-                f"apply: no column {quoted(name)}; the row has {', '.join(map(str, row))}{did_you_mean(name, [*map(str, row)])}; pass None where its value is missing"
+                f"apply: no column {quoted(name)}; the row has {', '.join(map(str, row)) or 'none'}{did_you_mean(name, [*map(str, row)])}; pass None where its value is missing"
             ) from None
 
 
@@ -119,7 +124,7 @@ def undone(chains: Chains, fields: Spec, columns: Mapping[str, Any]) -> dict[str
         ops, lanes = chains[name], [chains[name][0].begin(name, fields)]
         for op in ops:
             lanes.append(op.after(lanes[-1]))
-        values: Any = np.asarray(column)
+        values = _made_values(name, column, lanes[-1])
         values = values.astype(np.float64) if values.dtype.kind == "f" and values.ndim == 1 else values
         for op, lane in zip(reversed(ops), reversed(lanes[:-1]), strict=True):
             values = op.undo(values, lane)
@@ -129,6 +134,19 @@ def undone(chains: Chains, fields: Spec, columns: Mapping[str, Any]) -> dict[str
             f"inverse: none of the columns {', '.join(map(str, columns))} is one that the recipe makes of itself: {', '.join(chains)}"
         )
     return found
+
+
+def _made_values(name: str, column: Any, lane: Lane) -> Any:
+    """A column as the recipe made it; PlanError for one that it never makes."""
+    values = np.asarray(column)
+    if lane.kind == "text":
+        return values
+    shape = (lane.width,) if lane.kind == "vector" else ()
+    if values.dtype.kind not in "biuf" or values.ndim != 1 + len(shape) or values.shape[1:] != shape:
+        raise PlanError(
+            f"inverse: column {quoted(name)} is {values.dtype} of shape {values.shape}, and the recipe makes {lane.field} of each row; pass an array of such rows"
+        )
+    return values
 
 
 def is_there(column: Any) -> npt.NDArray[np.bool_]:
