@@ -461,3 +461,23 @@ def test_long_batches_are_computed_in_pieces(monkeypatch: pytest.MonkeyPatch) ->
     assert batch["big"].to_pylist() == ["big" if n and n > 30_000 else "small" for n in ages.to_pylist()]
     with pytest.raises(ps.DataError, match=r"sample 39,?990: column 'i'.*'x' is no int32"):
         data.with_columns(i=ps.col("s").cast("int32")).head(rows)
+
+
+def test_columns_of_one_input_lie_apart() -> None:
+    """Expressions share what they read; what they give can be written into, and no other column changes."""
+    data = ps.from_arrays(pa.table({"x": pa.array([1.0, None, 3.0])}), nulls="arrow")
+    x = ps.col("x")
+    made = data.with_columns(
+        known=x.is_not_null(), missing=x.is_null(), again=x.is_null(), twice=x * 2, filled=x.fill_null(0.0)
+    )
+    with ps.Loader(made.batch(3)) as loader:
+        batch = next(iter(loader))
+    batch["missing"][:] = False
+    batch["filled"][:] = 7
+    assert batch["again"].tolist() == [False, True, False]
+    assert batch["known"].tolist() == [True, False, True]
+    assert batch["twice"].to_pylist() == [2.0, None, 6.0]
+    assert batch["x"].to_pylist() == [1.0, None, 3.0]
+    nan = ps.from_arrays(pa.table({"x": pa.array([float("nan"), None, 3.0])}), nulls="arrow").with_columns(y=x + 1)
+    (first, second, third) = nan.head(3)["y"].to_pylist()
+    assert (str(first), second, third) == ("nan", None, 4.0)

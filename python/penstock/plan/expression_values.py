@@ -16,7 +16,7 @@ from penstock.core.columns.spec import Field, is_bytes, is_list, is_text
 from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.plan.expression import Expression
-from penstock.plan.nullable import Nullable, both, either, filled, is_null, lifted, put_together, taken_apart
+from penstock.plan.nullable import Columns, Nullable, both, either, filled, is_null, lifted, put_together, taken_apart
 from penstock.plan.text_rules import RULE_FUNCTIONS
 from penstock.plan.value_casts import cast, codes
 from penstock.plan.value_choices import chosen_by, coalesced, spread, truth_of
@@ -48,7 +48,8 @@ def _value_of(expression: Any, columns: Mapping[str, Any]) -> Any:
     if not isinstance(expression, Expression):
         return expression
     if expression.operation == "column":
-        return taken_apart(columns[expression.operands[0]])
+        name = expression.operands[0]
+        return columns.apart(name) if isinstance(columns, Columns) else taken_apart(columns[name])
     if expression.operation == "literal":
         return expression.operands[0]
     if expression.operation == "is_in":

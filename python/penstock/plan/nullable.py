@@ -6,14 +6,18 @@ for. Verbs that choose rows take those for which an expression is true, so that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.columns.plain import flags_of
 from penstock.core.columns.spec import is_bytes, is_list, is_text
+
+#: Numbers of fewer bytes go to Arrow by way of Arrow.
+_SHORTEST = 4
 
 
 class Nullable(NamedTuple):
@@ -29,14 +33,48 @@ def taken_apart(value: Any) -> Any:
         return value
     if not value.null_count:
         return value.to_numpy(zero_copy_only=False)
-    null = value.is_null().to_numpy(zero_copy_only=False)
-    one = pa.scalar(True) if pa.types.is_boolean(value.type) else pa.scalar(1, value.type)
-    return Nullable(value.fill_null(one).to_numpy(zero_copy_only=False), null)
+    null = flags_of(value.is_null())
+    if pa.types.is_boolean(value.type):
+        return Nullable(flags_of(value.fill_null(pa.scalar(True))), null)
+    return Nullable(value.fill_null(pa.scalar(1, value.type)).to_numpy(zero_copy_only=False), null)
+
+
+class Columns(dict[str, Any]):
+    """Columns by name, each taken apart once, however many expressions use it."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        super().__init__(columns)
+        self._apart = dict[str, Any]()
+
+    def apart(self, name: str) -> Any:
+        """A column as `taken_apart` gives it."""
+        if name not in self._apart:
+            self._apart[name] = taken_apart(self[name])
+        return self._apart[name]
+
+    @property
+    def arrays(self) -> Iterator[npt.NDArray[Any]]:
+        """All arrays of NumPy's that columns lie in."""
+        for column in (*self.values(), *self._apart.values()):
+            yield from (
+                one for one in (column if isinstance(column, Nullable) else (column,)) if isinstance(one, np.ndarray)
+            )
 
 
 def put_together(value: Any) -> Any:
     """The opposite."""
-    return pa.array(value.values, mask=value.null) if isinstance(value, Nullable) else value
+    if not isinstance(value, Nullable):
+        return value
+    values, null = value
+    if (
+        values.shape != null.shape
+        or values.ndim != 1
+        or values.dtype.kind not in "iuf"
+        or values.dtype.itemsize < _SHORTEST
+    ):
+        return pa.array(values, mask=null)
+    buffers = [pa.py_buffer(np.packbits(~null, bitorder="little")), pa.py_buffer(np.ascontiguousarray(values))]
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), buffers)
 
 
 def lifted(compute: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +86,11 @@ def lifted(compute: Callable[..., Any]) -> Callable[..., Any]:
         made = taken_apart(made)
         if not nulls:
             return made
-        null = np.logical_or.reduce(np.broadcast_arrays(*nulls, *([made.null] if isinstance(made, Nullable) else [])))
+        null, *others = {
+            id(one): one for one in [*nulls, *([made.null] if isinstance(made, Nullable) else [])]
+        }.values()
+        for other in others:
+            null = null | other
         return Nullable(np.asarray(made.values if isinstance(made, Nullable) else made), null)
 
     return of_nullable

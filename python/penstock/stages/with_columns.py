@@ -19,6 +19,7 @@ from penstock.plan.computing import field_of_value, may_be_null
 from penstock.plan.expression import Expression, columns_of
 from penstock.plan.expression_values import row_value_of
 from penstock.plan.nodes import WithColumns
+from penstock.plan.nullable import Columns as Apart
 from penstock.plan.nullable import bfloat16_as_float32
 from penstock.resolve.row_places import RowPlaces
 from penstock.runtime.slots import Slots
@@ -81,6 +82,8 @@ class ComputeColumns:
     def computed(self, columns: Columns, spec: Spec, rows: int) -> Columns:
         """The columns that it makes of so many rows."""
         made = dict[str, Any]()
+        every = {column for one in self._node.made.values() for column in columns_of(one)}
+        given = Apart(_as_computed({column: columns[column] for column in sorted(every) if column in columns}, spec))
         for name, expression in self._node.expressions:
             needed = columns_of(expression)
             for column in sorted(needed):
@@ -92,9 +95,8 @@ class ComputeColumns:
             if expression.operation == "column":
                 made[name] = _apart(columns[expression.operands[0]])
                 continue
-            given = _as_computed({column: columns[column] for column in needed}, spec)
             try:
-                value = _value_of(expression, given, rows, self._allocate)
+                value = _value_of(expression, given if needed else Apart({}), rows, self._allocate)
             except RowError as error:
                 raise RowError(
                     error.row, f"column {quoted(name)}, {quoted(expression)}: {error.found}", error.do
@@ -131,14 +133,14 @@ class ComputeColumns:
 
 
 def _value_of(
-    expression: Expression, given: Mapping[str, Any], rows: int, allocate: Callable[[Field, int], npt.NDArray[Any]]
+    expression: Expression, given: Apart, rows: int, allocate: Callable[[Field, int], npt.NDArray[Any]]
 ) -> Any:
     """What an expression gives, computed a piece after the other: what lies between its operations stays in the CPU's cache, and in memory that is there."""
     if rows <= _PIECE_ROWS or not given:
         return row_value_of(expression, given)
     parts, out = list[Any](), None
     for first in range(0, rows, _PIECE_ROWS):
-        some = {name: column[first : first + _PIECE_ROWS] for name, column in given.items()}
+        some = Apart({name: given[name][first : first + _PIECE_ROWS] for name in columns_of(expression)})
         try:
             part = row_value_of(expression, some)
         except RowError as error:
@@ -192,11 +194,9 @@ def _is_bfloat16(field: Field | None) -> bool:
     return field is not None and field.dtype == "bfloat16" and field.required.is_fixed
 
 
-def _own(value: Any, given: Mapping[str, Any]) -> Any:
+def _own(value: Any, given: Apart) -> Any:
     """A value in memory of its own: users may write into one column, and others stay."""
-    shares = isinstance(value, np.ndarray) and any(
-        isinstance(column, np.ndarray) and np.may_share_memory(value, column) for column in given.values()
-    )
+    shares = isinstance(value, np.ndarray) and any(np.may_share_memory(value, one) for one in given.arrays)
     return value.copy() if shares or (isinstance(value, np.ndarray) and not value.flags.writeable) else value
 
 
