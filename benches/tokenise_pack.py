@@ -5,7 +5,7 @@
 Documents that a script makes (`texts.py`); byte-level BPE of 8,192 tokens, trained on some of them (Hugging Face `tokenizers`, one file for both). Hugging Face: `load_dataset`,
 `map(tokenise, batched=True, num_proc=2)`, `map(group_texts, …, num_proc=2)`, then NumPy batches, its cache empty at the beginning. Ours: `read(…).transform(text=Tokenize(…)).pack("tokens",
 length=2048, window=100).batch(32, steps=…)` with `cpus=2`. Before, tokens alone of texts in memory, 1,000 in a call, with 2 CPUs: a loader of ours, `encode_batch_fast` of tokenizers, gigatoken, and `datasets.map` with 2
-processes; ids of all are the same, which is looked at. `python benches/run.py --workload text` is this, too.
+processes; ids of all are the same, which is looked at. Once with all that is made ready, and at the steady rate: what the same texts four times more cost. `python benches/run.py --workload text` is this, too.
 Sides are processes of their own that run in turn. Imports do not count. Ratios are of one round; the median counts.
 """
 
@@ -30,6 +30,8 @@ from work import HERE, REPOSITORY, interpreter, table_width, work_folder
 ENVIRONMENT = "tokenise"
 PEER = "Hugging Face datasets"
 TIMEOUT_S = 900
+#: So many times the texts: what is between is the steady rate, without what is made ready, started and loaded first.
+LONG = 5
 
 
 def side(name: str, *arguments: object) -> Line:
@@ -39,14 +41,29 @@ def side(name: str, *arguments: object) -> Line:
     return call(["env", path, str(interpreter(ENVIRONMENT)), str(script), *map(str, arguments)], TIMEOUT_S)
 
 
+def alone_of(folder: Path, engine: str) -> Line:
+    """Tokens alone, and what further ones cost: of the texts once, and LONG times."""
+    once, long = side("alone", folder, engine, 1), side("alone", folder, engine, LONG)
+    more = long["tokens"] - once["tokens"]
+    cpu = [line["cpu_s_per_million"] * line["tokens"] for line in (once, long)]
+    steady = {
+        "steady_tokens_per_s": more / (long["seconds"] - once["seconds"]),
+        "steady_cpu_s_per_million": (cpu[1] - cpu[0]) / more,
+    }
+    return once | steady
+
+
 def of_round(folder: Path) -> dict[str, Line]:
     """All sides once. Hugging Face says how many tokens there are."""
-    alone = [side("alone", folder, engine) for engine in ("penstock", "tokenizers", "gigatoken", "datasets")]
+    alone = [alone_of(folder, engine) for engine in ("penstock", "tokenizers", "gigatoken", "datasets")]
     if len({line.pop("digest") for line in alone}) > 1:
         raise Failed("gives other ids than the others")
     peer = side("huggingface", folder)
     ours = [side("penstock", folder, strategy, peer["tokens"]) for strategy in ("best_fit", "concat")]
     return {line["peer"]: line for line in (*alone, peer, *ours)}
+
+
+_STEADY = (("steady_tokens_per_s", ",.0f"), ("steady_cpu_s_per_million", ".3f"))
 
 
 def ratio(rounds: list[dict[str, Line]], name: str, figure: str) -> float:
@@ -56,7 +73,16 @@ def ratio(rounds: list[dict[str, Line]], name: str, figure: str) -> float:
 
 def shown(rounds: list[dict[str, Line]]) -> Table:
     """A line a side."""
-    table = Table("side", "tokens/s", "of Hugging Face's", "CPU s a million tokens", "of Hugging Face's", "fill")
+    table = Table(
+        "side",
+        "tokens/s",
+        "of Hugging Face's",
+        "CPU s a million tokens",
+        "of Hugging Face's",
+        "steady tokens/s",
+        "CPU s",
+        "fill",
+    )
     for name in rounds[0]:
         values = {
             figure: median(found[name][figure] for found in rounds)
@@ -68,6 +94,10 @@ def shown(rounds: list[dict[str, Line]]) -> Table:
             f"{ratio(rounds, name, 'tokens_per_s'):.2f}×",
             f"{values['cpu_s_per_million']:.2f}",
             f"{ratio(rounds, name, 'cpu_s_per_million'):.2f}×",
+            *(
+                f"{median(found[name][one] for found in rounds):{kind}}" if one in rounds[0][name] else ""
+                for one, kind in _STEADY
+            ),
             f"{values['fill']:.1%}",
         )
     return table

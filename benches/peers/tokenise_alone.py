@@ -1,4 +1,4 @@
-"""Tokens of texts that are in memory, and nothing else, with 2 CPUs: `tokenise_alone.py FOLDER ENGINE` prints one line of JSON. All engines have one tokenizer.json, and say the same ids."""
+"""Tokens of texts that are in memory, and nothing else, with 2 CPUs: `tokenise_alone.py FOLDER ENGINE TIMES` prints one line of JSON; of the same texts so many times. All engines have one tokenizer.json, and say the same ids."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ def digest(rows: Ids) -> str:
 def main() -> None:
     """Prints one line of JSON."""
     os.environ["TOKENIZERS_PARALLELISM"], os.environ["RAYON_NUM_THREADS"] = "true", str(CPUS)
-    folder, engine = Path(sys.argv[1]), sys.argv[2]
+    folder, engine, times = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     title, encode = ENGINES[engine]
     texts = [json.loads(line)["text"] for file in files(folder) for line in file.open()]
     version = __import__(engine).__version__ if engine != "gigatoken" else _version(engine)
-    line = measure(title, version, lambda: ((tokens, tokens) for tokens, _ in encode(folder, texts)))
+    line = measure(title, version, lambda: ((tokens, tokens) for tokens, _ in encode(folder, texts * times)))
     print(json.dumps(line | {"digest": digest(encode(folder, texts[:TEXTS]))}))
 
 
