@@ -2,8 +2,7 @@
 //!
 //! The library reads `tokenizer.json` of its newest form; older files are brought into that first. What it would read as another tokenizer than the file describes is refused here.
 
-use std::collections::{HashMap, HashSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -15,13 +14,10 @@ use tokenizers::pipeline::{
 use tokenizers::utils::SysRegex;
 use tokenizers::vocab::bucket_added_vocabulary::AddedVocabulary;
 
+use super::guarded::guarded;
 use super::sentencepiece::{self, Model as Pieces};
 use super::slow_splits;
-
-/// Ids are int32; and a vocabulary is a table, so that one with few tokens of large ids is refused.
-const MOST_ID: u64 = i32::MAX as u64;
-/// Ids that no token has, beside those of a tenth of the vocabulary.
-const UNUSED_IDS: u64 = 1 << 20;
+use super::vocabulary::{self, MOST_ID, letter};
 
 /// What the library answers.
 type Encoded = tokenizers::Result<()>;
@@ -74,9 +70,9 @@ impl Engine {
     /// In words, where it is none, or one that is not read exactly.
     pub fn of_json(text: &str) -> Result<Self, String> {
         let mut value: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON ({error})"))?;
-        let ids = check_ids(&value)?;
+        let ids = vocabulary::check_ids(&value)?;
         guarded(|| tokenizers::canonicalize_value(&mut value).map_err(|error| error.to_string()))?;
-        let first_lost = with_lost_bytes(&mut value, &ids);
+        let first_lost = vocabulary::with_lost_bytes(&mut value, &ids);
         let mut made = Self::of_value(&value, ids, false)?;
         made.first_lost = first_lost;
         Ok(made)
@@ -120,18 +116,7 @@ impl Engine {
                 specials.insert(id, token.content);
             }
         }
-        for one in value["added_tokens"].as_array().into_iter().flatten() {
-            let (content, id) = (one["content"].as_str().unwrap_or(""), one["id"].as_u64());
-            let is_normalized = one["normalized"].as_bool() == Some(true);
-            let found = added.token_to_id(content).map(u64::from);
-            if !content.is_empty() && found != id && !(is_normalized && found.is_none()) {
-                return Err(format!(
-                    "the added token {content:?} has id {}, and would get {}; give it the id behind those that there are",
-                    id.unwrap_or(0),
-                    found.map_or_else(|| "none".to_owned(), |id| id.to_string()),
-                ));
-            }
-        }
+        vocabulary::check_added(value, |content| added.token_to_id(content))?;
         Ok(Self {
             inner,
             ends_whole,
@@ -381,16 +366,6 @@ fn with_bytes_as_letters(text: &str, spans: &mut [Span]) -> String {
     made
 }
 
-/// The letter that stands for a byte in byte-level vocabularies.
-pub(super) fn letter(byte: u8) -> char {
-    match byte {
-        b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF => char::from(byte),
-        0..=b' ' => char::from_u32(256 + u32::from(byte)).unwrap_or_default(),
-        0x7F..=0xA0 => char::from_u32(256 + 33 + u32::from(byte) - 0x7F).unwrap_or_default(),
-        0xAD => '\u{143}',
-    }
-}
-
 /// Where the blanks begin with which a text ends, but for line ends right behind a mark, which belong to that.
 fn last_blanks(text: &str) -> usize {
     static MARK: LazyLock<Option<SysRegex>> = LazyLock::new(|| SysRegex::new(r"\A[^\s\p{L}\p{N}][\r\n]*").ok());
@@ -398,68 +373,4 @@ fn last_blanks(text: &str) -> usize {
     let kept = text.trim_end().len();
     let mark = MARK.as_ref().and_then(|mark| mark.find_iter(&text[letter..]).next());
     mark.map_or(kept, |(_, end)| letter + end)
-}
-
-/// Gives each byte that a byte-level vocabulary lacks an id behind all others, the first of which this is: the library wants all bytes, and others drop such bytes from texts.
-fn with_lost_bytes(value: &mut Value, ids: &HashMap<String, u32>) -> u32 {
-    let first = ids.values().max().map_or(0, |&most| most + 1);
-    let model = &mut value["model"];
-    if model["byte_level"] != true || !model["unk_token"].is_null() {
-        return u32::MAX;
-    }
-    let Some(vocab) = model["vocab"].as_object_mut() else { return u32::MAX };
-    let mut next = first;
-    for letter in (0..=255).map(|byte| letter(byte).to_string()) {
-        if !vocab.contains_key(&letter) {
-            vocab.insert(letter, Value::from(next));
-            next += 1;
-        }
-    }
-    if next > first { first } else { u32::MAX }
-}
-
-/// The ids of all tokens; in words, what is wrong with one: the library would take memory for all ids up to the largest.
-fn check_ids(value: &Value) -> Result<HashMap<String, u32>, String> {
-    let mut ids = HashMap::new();
-    let mut add = |token: &str, id: Option<u64>| match id {
-        Some(id) if id <= MOST_ID => {
-            ids.insert(token.to_owned(), id as u32);
-            Ok(())
-        }
-        _ => Err(format!("the token {token:?} has no id from 0 to {MOST_ID}")),
-    };
-    match &value["model"]["vocab"] {
-        Value::Object(entries) => entries.iter().try_for_each(|(token, id)| add(token, id.as_u64()))?,
-        Value::Array(entries) => {
-            for (id, entry) in entries.iter().enumerate() {
-                add(entry[0].as_str().unwrap_or(""), Some(id as u64))?;
-            }
-        }
-        _ => return Err("its model has no vocabulary".to_owned()),
-    }
-    let model = ids.len();
-    let distinct: HashSet<u32> = ids.values().copied().collect();
-    if distinct.len() != model {
-        return Err("two tokens of its vocabulary have one id, or one token stands there twice".to_owned());
-    }
-    let mut add = |token: &str, id: Option<u64>| match id {
-        Some(id) if id <= MOST_ID => {
-            ids.insert(token.to_owned(), id as u32);
-            Ok(())
-        }
-        _ => Err(format!("the added token {token:?} has no id from 0 to {MOST_ID}")),
-    };
-    for one in value["added_tokens"].as_array().into_iter().flatten() {
-        add(one["content"].as_str().unwrap_or(""), one["id"].as_u64())?;
-    }
-    let most = ids.values().max().copied().unwrap_or(0);
-    if u64::from(most) > ids.len() as u64 + ids.len() as u64 / 10 + UNUSED_IDS {
-        return Err(format!("its {} tokens have ids up to {most}: most ids have none", ids.len()));
-    }
-    Ok(ids)
-}
-
-/// What `work` makes; in words, what it stumbled over.
-fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("the tokenizer's library failed at it".to_owned()))
 }

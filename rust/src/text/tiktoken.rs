@@ -5,8 +5,10 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
+use tokenizers::utils::{SysRegex, recognize};
 
-use super::engine::{Engine, letter};
+use super::engine::Engine;
+use super::vocabulary::letter;
 
 /// GPT-2's pattern as tiktoken writes it, and as the library knows it, which cuts every text alike.
 const GPT2: [&str; 2] = [
@@ -31,10 +33,11 @@ pub fn read_ranks(data: &[u8]) -> Result<Vec<(Vec<u8>, u32)>, String> {
             continue;
         }
         let mut parts = line.splitn(2, |&byte| byte == b' ');
-        let token = parts.next().and_then(from_base64);
+        let token = parts.next().and_then(|token| if token == b"=" { Some(Vec::new()) } else { from_base64(token) });
         let rank = parts.next().and_then(|rank| std::str::from_utf8(rank).ok()?.parse().ok());
         match (token, rank) {
-            (Some(token), Some(rank)) if !token.is_empty() => ranks.push((token, rank)),
+            (Some(token), Some(_)) if token.is_empty() => {} // one of no bytes, which Whisper's file has, is in no text
+            (Some(token), Some(rank)) => ranks.push((token, rank)),
             _ => return Err(format!("line {} is not a token in base64 and its rank", number + 1)),
         }
     }
@@ -74,6 +77,11 @@ pub fn engine(ranks: &[(Vec<u8>, u32)], pattern: &str, specials: &[(String, u32)
         known if known == CL100K[0] => (CL100K[1], true),
         other => (other, false),
     };
+    if recognize(pattern).is_none()
+        && let Err(error) = SysRegex::new(pattern)
+    {
+        return Err(format!("its pattern {pattern:?} is no regular expression: {error}"));
+    }
     let added: Vec<Value> = specials
         .iter()
         .map(|(content, id)| {
@@ -140,8 +148,8 @@ mod tests {
 
     #[test]
     fn lines_are_tokens_and_ranks() {
-        assert_eq!(read_ranks(b"IQ== 0\nIiM= 1\n\n").unwrap(), [(b"!".to_vec(), 0), (b"\"#".to_vec(), 1)]);
-        for bad in [&b"IQ=="[..], b"I 0", b"IQ== x", b"IQ== -1", b" 3", b"I?== 4", b"IQ== 4294967296"] {
+        assert_eq!(read_ranks(b"IQ== 0\nIiM= 1\n= 2\n 3\n\n").unwrap(), [(b"!".to_vec(), 0), (b"\"#".to_vec(), 1)]);
+        for bad in [&b"IQ=="[..], b"I 0", b"IQ== x", b"IQ== -1", b"I?== 4", b"IQ== 4294967296"] {
             assert!(read_ranks(bad).is_err(), "{bad:?}");
         }
     }

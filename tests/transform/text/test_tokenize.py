@@ -248,6 +248,16 @@ def test_bad_files_of_tiktoken(data: bytes, pattern: str, special: dict[str, int
         ps.text.Tokenize(ps.text.Tiktoken(tmp_path / "own.tiktoken", pattern, special))
 
 
+@pytest.mark.parametrize("pattern", ["(", "[z-a]", r"\p{Nonsense}", "(?P<a", "a{99999999999}"])
+def test_a_bad_pattern_is_an_error_and_nothing_else(
+    pattern: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.tiktoken").write_bytes(RANKS)
+    with pytest.raises(ps.PlanError, match=r"its pattern .* is no regular expression"):
+        ps.text.Tokenize(ps.text.Tiktoken(tmp_path / "own.tiktoken", pattern, {}))
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("said", "match"),
     [
