@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::errors::row_error;
-use super::{Bytes, Ids, kernel_pool, misuse};
+use super::text::{Given, texts};
+use super::{kernel_pool, misuse};
 use crate::core::errors::RowFailure;
 use crate::text::by_rows::{Made, each, rewritten};
 use crate::text::minhash::{MinHash, Scratch as MinHashScratch};
@@ -21,8 +22,6 @@ use crate::text::words::Splitter;
 use crate::text::{clusters, language, simplify};
 
 type Flags<'py> = PyReadonlyArray1<'py, bool>;
-/// Edges, bytes, and which rows have no text.
-type Column<'py> = (Ids<'py>, Bytes<'py>, Option<Flags<'py>>);
 type Longs<'py> = PyReadonlyArray1<'py, u64>;
 /// How many words each row has, and where each begins and ends.
 type Places<'py> = (Vec<usize>, Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>);
@@ -32,14 +31,11 @@ type Written<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u8>>);
 /// Does work on a column, detached from the interpreter.
 fn work<T: Send>(
     py: Python<'_>,
-    column: &Column<'_>,
+    column: &Given<'_>,
     threads: usize,
     work: impl FnOnce(&Texts<'_>, Option<&rayon::ThreadPool>) -> Result<T, RowFailure> + Send,
 ) -> PyResult<T> {
-    let (edges, data, missing) = column;
-    let missing = missing.as_ref().map(PyReadonlyArray1::as_slice).transpose()?.unwrap_or(&[]);
-    let texts = Texts::new(edges.as_slice()?, data.as_slice()?, missing)
-        .ok_or_else(|| misuse("a column's parts do not fit together"))?;
+    let texts = texts(column)?;
     let pool = if threads > 1 { Some(kernel_pool(threads)?) } else { None };
     py.detach(|| work(&texts, pool.as_deref())).map_err(|failure| row_error(py, failure))
 }
@@ -73,7 +69,7 @@ impl TextRules {
     }
 
     /// The number of the first rule that each row breaks, 0 for none and for a row without text.
-    fn broken<'py>(&self, py: Python<'py>, column: Column<'py>, threads: usize) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    fn broken<'py>(&self, py: Python<'py>, column: Given<'py>, threads: usize) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let rules = &self.rules;
         let found = work(py, &column, threads, |texts, pool| {
             each(texts, pool, Scratch::default, |scratch, text| text.map_or(0, |text| rules.broken(text, scratch)))
@@ -82,7 +78,7 @@ impl TextRules {
     }
 
     /// What C4 keeps of each row; nothing of one that it drops.
-    fn edited<'py>(&self, py: Python<'py>, column: Column<'py>, threads: usize) -> PyResult<Written<'py>> {
+    fn edited<'py>(&self, py: Python<'py>, column: Given<'py>, threads: usize) -> PyResult<Written<'py>> {
         let editor = self.editor.as_ref().ok_or_else(|| misuse("these rules edit nothing"))?;
         let made = work(py, &column, threads, |texts, pool| {
             rewritten(texts, pool, Scratch::default, |scratch, text, out| {
@@ -160,7 +156,7 @@ fn c4_of(given: &Bound<'_, PyDict>) -> PyResult<C4> {
 
 /// The English words of each row: how many, and where each begins and ends in its row, in bytes.
 #[pyfunction]
-fn text_words<'py>(py: Python<'py>, column: Column<'py>) -> PyResult<Places<'py>> {
+fn text_words<'py>(py: Python<'py>, column: Given<'py>) -> PyResult<Places<'py>> {
     let rows = work(py, &column, 1, |texts, pool| {
         each(texts, pool, Splitter::default, |splitter, text| {
             let mut words = Vec::new();
@@ -175,7 +171,7 @@ fn text_words<'py>(py: Python<'py>, column: Column<'py>) -> PyResult<Places<'py>
 
 /// Each row as MinHash compares it.
 #[pyfunction]
-fn text_simplified<'py>(py: Python<'py>, column: Column<'py>, threads: usize) -> PyResult<Written<'py>> {
+fn text_simplified<'py>(py: Python<'py>, column: Given<'py>, threads: usize) -> PyResult<Written<'py>> {
     let made = work(py, &column, threads, |texts, pool| {
         rewritten(texts, pool, String::new, |simple, text, out| {
             simplify::simplify(text, crate::text::characters::Classes::get(), simple);
@@ -189,7 +185,7 @@ fn text_simplified<'py>(py: Python<'py>, column: Column<'py>, threads: usize) ->
 #[pyfunction]
 fn text_bands<'py>(
     py: Python<'py>,
-    column: Column<'py>,
+    column: Given<'py>,
     shingle: usize,
     bands: usize,
     hashes_per_band: usize,
@@ -215,7 +211,7 @@ fn text_bands<'py>(
 
 /// The 128 bits of XXH3 of each row's bytes, as two numbers; 0 for rows without any.
 #[pyfunction]
-fn text_digests<'py>(py: Python<'py>, column: Column<'py>, threads: usize) -> PyResult<Bound<'py, PyArray1<u64>>> {
+fn text_digests<'py>(py: Python<'py>, column: Given<'py>, threads: usize) -> PyResult<Bound<'py, PyArray1<u64>>> {
     let (edges, ..) = &column;
     let rows = edges.as_slice()?.len().saturating_sub(1);
     let found = work(py, &column, threads, |texts, pool| {
@@ -278,7 +274,7 @@ fn name_by_first(py: Python<'_>, mut roots: PyReadwriteArray1<'_, u32>) -> PyRes
 #[pyfunction]
 fn text_normalised<'py>(
     py: Python<'py>,
-    column: Column<'py>,
+    column: Given<'py>,
     form: &str,
     lowercase: bool,
     spaces: &str,
@@ -309,7 +305,7 @@ fn text_normalised<'py>(
 #[pyfunction]
 fn text_redacted<'py>(
     py: Python<'py>,
-    column: Column<'py>,
+    column: Given<'py>,
     kinds: Vec<(String, String)>,
     threads: usize,
 ) -> PyResult<Written<'py>> {
@@ -329,7 +325,7 @@ fn text_redacted<'py>(
 #[pyfunction]
 fn text_languages<'py>(
     py: Python<'py>,
-    column: Column<'py>,
+    column: Given<'py>,
     threads: usize,
 ) -> PyResult<(Written<'py>, Bound<'py, PyArray1<f32>>)> {
     let found = work(py, &column, threads, |texts, pool| {

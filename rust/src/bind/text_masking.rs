@@ -99,8 +99,7 @@ fn text_middles<'py>(
     let made = py.detach(|| {
         let (mut out, mut ends) = (String::new(), vec![0_i64]);
         for (row, key) in keys.iter().enumerate() {
-            let text = std::str::from_utf8(texts.get(row).unwrap_or_default())
-                .map_err(|error| (row, format!("the text is no UTF-8 from byte {} on", error.valid_up_to())))?;
+            let text = texts.text(row).map_err(|found| (row, found))?.unwrap_or_default();
             masking::move_middle(&how, text, *key, number, &mut out)
                 .map_err(|mark| (row, format!("the text holds {mark:?}, which marks the parts")))?;
             ends.push(out.len() as i64);

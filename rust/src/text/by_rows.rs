@@ -70,17 +70,13 @@ pub fn rewritten<S>(
 
 /// A row's text.
 fn text_of<'a>(texts: &Texts<'a>, row: usize) -> Result<Option<&'a str>, RowFailure> {
-    let Some(bytes) = texts.get(row) else { return Ok(None) };
-    let fail = |found, remedy: &str| Err(RowFailure { row, found, remedy: remedy.to_owned() });
-    if bytes.len() > LONGEST {
-        return fail(
-            format!("a text of {} bytes, of which there may be 4 GiB", bytes.len()),
-            "cut it into several rows",
-        );
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) => fail(format!("byte {} of the text is no UTF-8", error.valid_up_to()), "write the file in UTF-8"),
+    let fail = |found, remedy: &str| RowFailure { row, found, remedy: remedy.to_owned() };
+    let text = texts.text(row).map_err(|found| fail(found, "write the file in UTF-8"))?;
+    match text.map(str::len).filter(|&length| length > LONGEST) {
+        Some(length) => {
+            Err(fail(format!("a text of {length} bytes, of which there may be 4 GiB"), "cut it into several rows"))
+        }
+        None => Ok(text),
     }
 }
 

@@ -37,6 +37,15 @@ impl<'a> Texts<'a> {
         let is_missing = !self.missing.is_empty() && self.missing[row];
         (!is_missing).then(|| &self.data[self.edges[row] as usize..self.edges[row + 1] as usize])
     }
+
+    /// The text of a row; None where it has none.
+    ///
+    /// # Errors
+    /// In words, for bytes that are no text.
+    pub fn text(&self, row: usize) -> Result<Option<&'a str>, String> {
+        let text = self.get(row).map(std::str::from_utf8).transpose();
+        text.map_err(|error| format!("the text is no UTF-8 from byte {} on", error.valid_up_to()))
+    }
 }
 
 #[cfg(test)]
@@ -47,6 +56,9 @@ mod tests {
     fn rows_are_what_lies_between_edges() {
         let texts = Texts::new(&[1, 3, 3, 4], b"xabc", &[false, true, false]).unwrap();
         assert_eq!((texts.rows(), texts.size(0, 3)), (3, 3));
+        assert_eq!([texts.text(0), texts.text(1)], [Ok(Some("ab")), Ok(None)]);
+        let wrong = Texts::new(&[0, 2], b"a\xff", &[]).unwrap();
+        assert_eq!(wrong.text(0), Err("the text is no UTF-8 from byte 1 on".to_owned()));
         assert_eq!([texts.get(0), texts.get(1), texts.get(2)], [Some(&b"ab"[..]), None, Some(&b"c"[..])]);
     }
 

@@ -122,9 +122,9 @@ impl Task<'_> {
     }
 
     fn row(&self, row: usize, one: &mut Tokens, other: &mut Tokens, made: &mut Rows) -> Result<(), String> {
-        let Some(text) = self.texts.get(row) else { return Ok(()) };
+        let Some(text) = self.texts.text(row)? else { return Ok(()) };
         self.encode(text, one)?;
-        let has_pair = match self.pairs.and_then(|pairs| pairs.get(row)) {
+        let has_pair = match self.pairs.map_or(Ok(None), |pairs| pairs.text(row))? {
             Some(second) => self.encode(second, other).map(|()| true)?,
             None if self.pairs.is_some() => return Err("it has no second text".to_owned()),
             None => false,
@@ -153,11 +153,9 @@ impl Task<'_> {
         Ok(())
     }
 
-    fn encode(&self, text: &[u8], out: &mut Tokens) -> Result<(), String> {
+    fn encode(&self, text: &str, out: &mut Tokens) -> Result<(), String> {
         out.ids.clear();
         out.spans.clear();
-        let text = std::str::from_utf8(text)
-            .map_err(|error| format!("the text is no UTF-8 from byte {} on", error.valid_up_to()))?;
         self.engine.encode(text, self.options.special, &mut out.ids)?;
         if self.options.spans { self.engine.spans(text, &out.ids, &mut out.spans) } else { Ok(()) }
     }

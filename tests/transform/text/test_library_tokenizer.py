@@ -18,9 +18,9 @@ from support.texts import mixed_texts
 
 tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 
+from penstock.core.columns.text_parts import text_parts  # noqa: E402
 from penstock.transform.text.library_tokenizer import LibraryTokenizer  # noqa: E402
 from penstock.transform.text.models import model_of  # noqa: E402
-from penstock.transform.text.native_texts import native_texts  # noqa: E402
 
 TEXTS = [*mixed_texts(25), "", None, "a [SEP] b<|endoftext|>", None, "é日👍🏽 x"]
 
@@ -44,8 +44,8 @@ def test_both_do_the_same(make: Any, special: str) -> None:
     model = model_of(make())
     native, library = model.native(), LibraryTokenizer(model.data.decode())
     assert (native.added(), native.id_of("a"), native.id_of("none")) == (library.added(), library.id_of("a"), None)
-    given = native_texts(pa.array(TEXTS, pa.large_string())[1:])
-    other = native_texts(pa.array([None if one is None else one[::-1] for one in TEXTS], pa.large_string())[1:])
+    given = text_parts(pa.array(TEXTS, pa.large_string())[1:])
+    other = text_parts(pa.array([None if one is None else one[::-1] for one in TEXTS], pa.large_string())[1:])
     for pair, add, most, keeps_last, end in itertools.product(
         (None, other), (True, False), (1 << 62, 7), (False, True), (None, 3)
     ):
@@ -60,7 +60,7 @@ def test_both_do_the_same(make: Any, special: str) -> None:
 
 def test_places_are_bytes() -> None:
     model = model_of(like.gpt_like())
-    given = native_texts(pa.array([one or "" for one in TEXTS], pa.large_string()))
+    given = text_parts(pa.array([one or "" for one in TEXTS], pa.large_string()))
     said: dict[str, Any] = {
         "add_special": False, "special": "as_text", "most": 1 << 62, "keeps_last": False, "begin": 1, "end": 2, "spans": True, "types": False, "threads": 1,
     }  # fmt: skip

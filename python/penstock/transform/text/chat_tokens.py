@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.columns.spec import Ids
+from penstock.core.columns.text_parts import TextParts, text_parts
 from penstock.core.errors import RowError
 from penstock.transform.text.chat_jinja import Span
 from penstock.transform.text.models import Model
-from penstock.transform.text.native_texts import NativeTexts, native_texts
 
 _ALL = 1 << 62
 
@@ -29,7 +29,7 @@ class ChatTokens:
         self, texts: Sequence[str], spans: Sequence[Sequence[Span]], most: int | None, threads: int
     ) -> tuple[npt.NDArray[np.int32], Ids, npt.NDArray[np.uint8] | None]:
         """Tokens, where each row's begin and end, and their mask. spans: of each row, in characters. most: tokens of a row."""
-        given = native_texts(pa.array(texts, pa.large_string()))
+        given = text_parts(pa.array(texts, pa.large_string()))
         ids, edges, _, places, bad = self._run(given, "as_token", most, threads)
         if bad:
             raise RowError(*bad[0])
@@ -41,10 +41,10 @@ class ChatTokens:
 
     def special_in(self, texts: Sequence[str]) -> list[tuple[int, str]]:
         """Which texts hold a special token, and which one."""
-        bad = self._run(native_texts(pa.array(texts, pa.large_string())), "error", None, 1)[4]
+        bad = self._run(text_parts(pa.array(texts, pa.large_string())), "error", None, 1)[4]
         return [(row, found) for row, found, _ in bad if "special token" in found]
 
-    def _run(self, given: NativeTexts, special: str, most: int | None, threads: int) -> Any:
+    def _run(self, given: TextParts, special: str, most: int | None, threads: int) -> Any:
         return self._native.run(
             given, None, add_special=False, special=special, most=_ALL if most is None else most, keeps_last=False,
             begin=None, end=None, spans=self._spans, types=False, threads=threads,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from penstock.core.columns.spec import Ids
-from penstock.transform.text.native_texts import NativeTexts
+from penstock.core.columns.text_parts import TextParts
 
 #: Row, what was found, what to do.
 Bad: TypeAlias = tuple[int, str, str]
@@ -73,8 +73,8 @@ class LibraryTokenizer:
 
     def run(
         self,
-        given: NativeTexts,
-        second: NativeTexts | None,
+        given: TextParts,
+        second: TextParts | None,
         *,
         add_special: bool,
         special: str,
@@ -109,7 +109,7 @@ class LibraryTokenizer:
         flat = np.array([token for row in ids for token in row], np.int32)
         return flat, edges, np.array(kinds, np.uint8), np.array(places, np.int32), found
 
-    def _texts(self, given: NativeTexts, special: str, bad: dict[int, tuple[str, str]]) -> list[str | None]:
+    def _texts(self, given: TextParts, special: str, bad: dict[int, tuple[str, str]]) -> list[str | None]:
         edges, data, missing = given
         whole, texts = data.tobytes(), list[str | None]()
         for row, (begin, end) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):

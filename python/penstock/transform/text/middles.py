@@ -11,11 +11,12 @@ import pyarrow as pa
 from penstock.core import kernels
 from penstock.core.arguments import is_encodable
 from penstock.core.columns.spec import Field, Spec
+from penstock.core.columns.text_parts import text_array
 from penstock.core.draw_keys import DrawKeys
-from penstock.core.errors import PlanError, RowError
+from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.transform.text.masking import check_shares
-from penstock.transform.text.native_texts import arrow_texts, native_texts
+from penstock.transform.text.native_texts import naming, texts_of
 from penstock.transform.text.op import Step, TextOp
 from penstock.transform.text.token_rows import row_keys
 
@@ -76,13 +77,9 @@ class FillInTheMiddle(TextOp):
         return lambda columns, keys, work: {name: self._run(name, columns[name], keys, number)}  # noqa: ARG005
 
     def _run(self, name: str, column: Any, keys: DrawKeys, number: int) -> pa.Array:
-        texts = arrow_texts(name, column)
-        edges, data, missing = native_texts(texts)
-        try:
+        edges, data, missing = texts_of(name, column)
+        with naming(name):
             made, ends = kernels.text_middles(
                 edges, data, row_keys(keys), number, self.p, self.suffix_first, list(self.marks)
             )
-        except RowError as error:
-            raise RowError(error.row, f"column {quoted(name)}: {error.found}", error.do) from None
-        valid = None if missing is None else pa.array(~missing).buffers()[1]
-        return pa.Array.from_buffers(pa.large_string(), len(texts), [valid, pa.py_buffer(ends), pa.py_buffer(made)])
+        return text_array((ends, made), missing)

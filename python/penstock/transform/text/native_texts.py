@@ -1,21 +1,20 @@
-"""Columns of text as native code takes them, and rows of numbers as it gives them."""
+"""A chain's columns of text as native code takes them, and rows of numbers as it gives them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core.columns.rows import spans_to_arrow
 from penstock.core.columns.spec import Spans, is_text
-from penstock.core.errors import PlanError
+from penstock.core.columns.text_parts import TextParts, text_parts
+from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted
-
-#: Edges, bytes, and which rows have none.
-NativeTexts = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.bool_] | None]
 
 
 def arrow_texts(name: str, column: Any) -> pa.Array:
@@ -32,12 +31,18 @@ def arrow_texts(name: str, column: Any) -> pa.Array:
     return column if pa.types.is_large_string(column.type) else column.cast(pa.large_string())
 
 
-def native_texts(texts: pa.Array) -> NativeTexts:
-    """Large strings as native code takes them; nothing is copied."""
-    _, edges, data = texts.buffers()
-    places = np.frombuffer(edges or bytes(8), np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    missing = np.asarray(pc.is_null(texts).to_numpy(zero_copy_only=False)) if texts.null_count else None
-    return places, np.frombuffer(data or b"", np.uint8), missing
+def texts_of(name: str, column: Any) -> TextParts:
+    """A column as native code takes it; PlanError for one that is no text."""
+    return text_parts(arrow_texts(name, column))
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Names the column in an error about a row."""
+    try:
+        yield
+    except RowError as error:
+        raise RowError(error.row, f"column {quoted(name)}: {error.found}", error.do) from None
 
 
 def ragged(values: npt.NDArray[Any], edges: npt.NDArray[np.int64], missing: npt.NDArray[np.bool_] | None) -> pa.Array:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.columns.text_parts import text_parts
 from penstock.core.errors import PlanError
 from penstock.core.installing import pip_install
 from penstock.core.messages import quoted
 from penstock.transform.text.models import Model
-from penstock.transform.text.native_texts import native_texts
 
 _WORDS = (
     "All human beings are born free and equal in dignity and rights.",
@@ -126,7 +126,7 @@ _OWN: dict[str, tuple[str, Callable[[Model], Callable[[str], Sequence[int]]]]] =
 
 def _compare(model: Model, own: Callable[[str], Sequence[int]]) -> None:
     ids, edges, _, _, bad = model.native().run(
-        native_texts(pa.array(TEXTS, pa.large_string())),
+        text_parts(pa.array(TEXTS, pa.large_string())),
         None,
         add_special=False,
         special="as_text",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,36 +11,17 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.arguments import is_encodable, is_one_of
-from penstock.core.columns.rows import spans_to_arrow
-from penstock.core.columns.spec import Columns, Field, Spans, Spec, is_text
-from penstock.core.columns.text_parts import TextParts, text_array, text_parts
+from penstock.core.columns.spec import Columns, Field, Spec
+from penstock.core.columns.text_parts import TextParts, text_array
 from penstock.core.draw_keys import DrawKeys
-from penstock.core.errors import PlanError, RowError
+from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.transform.family import Workspace
+from penstock.transform.text.native_texts import naming, texts_of
 from penstock.transform.text.op import Step, TextOp
 
 #: What Redact finds.
 _KINDS = ("email", "iban", "credit_card", "ip", "phone")
-
-
-def _parts(name: str, column: Any) -> TextParts:
-    """A column as native code takes it; PlanError for one that is no text."""
-    column = spans_to_arrow(column).cast(pa.large_string()) if isinstance(column, Spans) else column
-    kind = getattr(column, "type", None)
-    if kind is None or not is_text(kind):
-        found = kind or getattr(column, "dtype", type(column).__name__)
-        raise PlanError(f"transform: column {quoted(name)} is {found}; give it text")
-    return text_parts(column)
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Names the column in an error about a row."""
-    try:
-        yield
-    except RowError as error:
-        raise RowError(error.row, f"column {quoted(name)}: {error.found}", error.do) from None
 
 
 class TextToText(TextOp):
@@ -61,8 +41,8 @@ class TextToText(TextOp):
         """See `TextOp`."""
 
         def step(columns: Columns, keys: DrawKeys, work: Workspace) -> Columns:  # noqa: ARG001
-            parts = _parts(name, columns[name])
-            with _naming(name):
+            parts = texts_of(name, columns[name])
+            with naming(name):
                 return {name: text_array(self.written(parts, work.threads), parts[2])}
 
         return step
@@ -261,8 +241,8 @@ class Language(TextOp):
         nullable = fields[name].nullable if name in fields else False
 
         def step(columns: Columns, keys: DrawKeys, work: Workspace) -> Columns:  # noqa: ARG001
-            parts = _parts(name, columns[name])
-            with _naming(name):
+            parts = texts_of(name, columns[name])
+            with naming(name):
                 codes, sure = kernels.text_languages(parts, work.threads)
             made: Any = pa.array(sure, mask=parts[2]) if nullable else np.asarray(sure)
             return {self.into: text_array(codes, parts[2]), f"{self.into}_confidence": made}

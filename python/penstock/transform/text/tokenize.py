@@ -12,7 +12,7 @@ from penstock.core.errors import PlanError, RowError
 from penstock.core.messages import quoted
 from penstock.transform.family import Workspace
 from penstock.transform.text.models import Model, model_of
-from penstock.transform.text.native_texts import arrow_texts, native_texts, ragged
+from penstock.transform.text.native_texts import ragged, texts_of
 from penstock.transform.text.op import Step, TextOp, check_new
 from penstock.transform.text.same_ids import exact
 
@@ -166,7 +166,7 @@ class Tokenize(TextOp):
         return lambda columns, keys, work: self._run(name, columns, work)  # noqa: ARG005
 
     def _run(self, name: str, columns: Columns, work: Workspace) -> Columns:
-        texts = [native_texts(arrow_texts(one, columns[one])) for one in self.needs(name)]
+        texts = [texts_of(one, columns[one]) for one in self.needs(name)]
         model: Model = self.tokenizer
         native = model.native(spans=self.offsets is not None)
         ids, edges, types, spans, bad = native.run(
