@@ -32,7 +32,7 @@ unexport CONDA_PREFIX
 # Tests start many interpreters, which would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-long exporters lint bench gpu docs fuzz wheel build clean tools prepare servers compiled
+.PHONY: demo quick test test-long exporters lint bench gpu docs fuzz wheel build clean tools prepare servers shipped compiled
 .DELETE_ON_ERROR:
 
 demo: build
@@ -45,7 +45,7 @@ test: build servers
 quick: build
 	PENSTOCK_TRIES=$(TRIES_QUICK) $(PYTEST) -q -m "not (long or slow or servers or trainers)" --ignore tests/damage
 
-test-long: build servers
+test-long: build servers shipped
 	cargo test --locked --no-default-features
 	PENSTOCK_TRIES=$(TRIES_LONG) $(PYTEST) -m "" -o timeout=1200
 	scripts/exporter_tests.sh $(BIN)/python
@@ -70,6 +70,7 @@ bench: build
 	test -n "$(BENCH)" || $(BIN)/python benches/order.py
 	test -n "$(BENCH)" || $(BIN)/python benches/image_ops.py
 	test -n "$(BENCH)" || $(BIN)/python benches/tokenise_pack.py --json
+	test -n "$(BENCH)" || $(BIN)/python benches/clean_text.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/workers.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/isolation.py --json
 	test -n "$(BENCH)" || $(BIN)/python benches/beside_training.py --json
@@ -90,6 +91,10 @@ compiled: $(BIN)/maturin
 
 servers:
 	@scripts/test_servers.sh
+
+shipped: $(VENV)/made
+	@$(QUIETLY) shipped "Fetching packages that ship tokenizers, whose ids a long test compares" \
+		$(BIN)/python -m pip install --progress-bar off --no-compile --no-deps --upgrade --target target/shipped -r tests/support/shipped_tokenizers.txt
 
 docs: build
 	@$(QUIETLY) docs "Installing what builds the documentation" $(BIN)/python -m pip install --progress-bar off zensical

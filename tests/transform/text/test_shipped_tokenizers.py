@@ -1,0 +1,73 @@
+"""Ids of 10,000 real texts in fifteen scripts, with tokenizers that packages ship, beside each tokenizer's own library; and documents of many megabytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock as ps
+from support import shipped
+from support.texts import gpt_like
+
+COUNT = 10_000
+
+pytestmark = [pytest.mark.long]
+needs_packages = pytest.mark.skipif(not shipped.FOLDER.exists(), reason="`make shipped` fetches the tokenizers")
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return [*shipped.real_texts(COUNT)]
+
+
+def tokens(tokenizer: Any, texts: list[str]) -> list[list[int]]:
+    """What a loader gives."""
+    op = ps.text.Tokenize(tokenizer, special_in_text="as_text")
+    rows = ps.from_arrays({"text": texts}).transform(text=op).select(["tokens"])
+    with ps.Loader(rows.batch(500)) as loader:
+        return [row for batch in loader for row in batch["tokens"].to_pylist()]
+
+
+@needs_packages
+def test_texts_are_of_many_scripts(texts: list[str]) -> None:
+    by_script = shipped.translations()
+    assert min(map(len, by_script.values())) > 100
+    assert len(texts) >= COUNT
+    assert max(map(len, texts)) > 200
+
+
+@needs_packages
+@pytest.mark.parametrize("name", [*shipped.ENCODINGS, "tekken"])
+def test_ids_of_tiktoken(name: str, texts: list[str]) -> None:
+    encoding = shipped.tekken() if name == "tekken" else shipped.encoding(name)
+    assert tokens(encoding, texts) == encoding.encode_ordinary_batch(texts)
+
+
+@needs_packages
+@pytest.mark.parametrize("name", shipped.MODELS)
+def test_ids_of_sentencepiece(name: str, texts: list[str]) -> None:
+    processor = shipped.sentencepiece(name)
+    assert tokens(processor, texts) == processor.encode(texts)
+
+
+@needs_packages
+def test_ids_of_clip(texts: list[str]) -> None:
+    tokenizer = shipped.clip()
+    assert tokens(tokenizer, texts) == [one.ids for one in tokenizer.encode_batch(texts)]
+
+
+def test_a_document_of_megabytes() -> None:
+    """Its tokens are those of its lines, which the tokenizer cuts between."""
+    lines = [f"All human beings {number} are born free, and equal — in dignity.\n" for number in range(400_000)]
+    whole = "".join(lines)
+    assert len(whole.encode()) > 20 << 20
+    op = ps.text.Tokenize(gpt_like(), special_in_text="error")
+    rows = ps.from_arrays({"text": pa.array([whole, "".join(lines[:1000])], pa.large_string())}).transform(text=op)
+    with ps.Loader(rows.select(["tokens"]).batch(2), memory="2GB") as loader:
+        long, short = next(iter(loader))["tokens"]
+    assert np.array_equal(np.asarray(long.values)[: len(short)], np.asarray(short.values))
+    last = gpt_like().encode("".join(lines[-1000:])).ids
+    assert np.array_equal(np.asarray(long.values)[-len(last) :], last)
