@@ -55,22 +55,24 @@ impl Kind {
     /// Whether neither letters nor digits of ASCII go on at both sides, nor a number behind a point.
     fn stands_alone(self, text: &str, start: usize, end: usize) -> bool {
         let bytes = text.as_bytes();
-        let points: &[u8] = match self {
-            Self::Ip if text[start..end].contains('.') => b".", // a port or the end of a range may follow
-            Self::Ip => b".:",
-            _ => b".:-",
+        let (points, points_behind): (&[u8], &[u8]) = match self {
+            Self::Ip if text[start..end].contains('.') => (b".", b"."), // a port or the end of a range may follow
+            Self::Ip => (b".:", b".:"),
+            Self::CreditCard | Self::Phone => (b".:-", b".:"), // what else was written beside it, an extension for example
+            Self::Email | Self::Iban => (b".:-", b".:-"),
         };
         let is = |place: Option<usize>, wanted: &dyn Fn(&u8) -> bool| {
             place.and_then(|place| bytes.get(place)).is_some_and(wanted)
         };
-        let is_point = |one: &u8| points.contains(one);
         let (before, behind) = (start.checked_sub(1), Some(end));
         !(is(before, &u8::is_ascii_alphanumeric)
             || is(behind, &u8::is_ascii_alphanumeric)
-            || (is(before, &is_point)
+            || (is(before, &|one| points.contains(one))
                 && is(start.checked_sub(2), &u8::is_ascii_digit)
                 && bytes[start].is_ascii_digit())
-            || (is(behind, &is_point) && is(Some(end + 1), &u8::is_ascii_digit) && bytes[end - 1].is_ascii_digit()))
+            || (is(behind, &|one| points_behind.contains(one))
+                && is(Some(end + 1), &u8::is_ascii_digit)
+                && bytes[end - 1].is_ascii_digit()))
     }
 }
 
@@ -213,6 +215,8 @@ mod tests {
             ("4111 1111 1111 1111 12/26", "C 12/26"),
             ("4111-1111-1111-1111 123", "C 123"),
             ("5555555555554444 4111111111111111", "C C"),
+            ("4111-1111-1111-1111-123 and 4111111111111111-12/26", "C-123 and C-12/26"),
+            ("+49-30-901820-12345-67890, 212-555-0123-45", "P-67890, P-45"),
             ("+49 30 901820 12345 67890", "P 67890"),
             ("212 555 0123, 1 212 555 0123", "P, P"),
             ("+49 30 901820, (212) 555-0123, 212-555-0123, +1 (212) 555-0123", "P, P, P, P"),
