@@ -246,24 +246,25 @@ class ThisRank:
     def finish_pass(self) -> None:
         """All steps of an epoch were taken."""
         share, epoch = self.share, self.progress.epoch
+        has_none = share.lowered.lanes.has_ends and self.here.step == 0
         with self.taking:
             if self.ledger is not None and (size := share.size_after(self.here)) is not None:
                 self.ledger.end_epoch(size)
             self.progress.finish_pass()
         if share.lowered.lanes.found(epoch) and all(leaf.files for leaf in leaves(self.dataset.root)):
             self._counted_of(share).keep(epoch)  # not of data in memory, of which all would be read to name it
-        if share.lowered.lanes.has_ends and share.steps_of(epoch) == 0:
+        if has_none:
             warn(f"epoch {epoch:,} has no batch: {self._none_in_words(epoch)}")
 
     def _none_in_words(self, epoch: int) -> str:
         """Why an epoch has no batch."""
         lanes = self.share.lowered.lanes
-        order, name = lanes.order_of(epoch), lanes.feeds[0].name
-        if order.samples:
-            return f"{name} gave {order.samples:,} rows, fewer than a batch of {order.batch_size:,}"
+        order = lanes.order_of(epoch)
+        is_some = 0 < order.samples < order.batch_size
+        rows = f"{order.samples:,} rows, fewer than a batch of {order.batch_size:,}" if is_some else "no row"
         if ends_by_a_lane(order):
-            return "the mix ends where a lane has no row left of a dataset, and one has none; give batch(…, lanes=…) fewer lanes"
-        return f"{name} gave no row"
+            return f"the mix ends where a lane has no row left of a dataset, and gave {rows}; fewer lanes, batch(…, lanes=…), take more"
+        return f"{lanes.feeds[0].name} gave {rows}"
 
     def single_step(self, epoch: int, step: int) -> dict[str, Any]:
         """What is delivered of a step."""
