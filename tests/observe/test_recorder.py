@@ -54,6 +54,15 @@ def test_times_out_of_all_bounds_are_counted() -> None:
     assert found.p50_s == pytest.approx(0.5, rel=1 / 30)
 
 
+def test_zeros_are_the_shortest_times() -> None:
+    """Batches of an item that was there are waited for by nobody."""
+    histogram = TimeHistogram()
+    histogram.add(0.0, 99)
+    histogram.add(2.0)
+    assert histogram.times().p95_s < 1e-6
+    assert histogram.times().most_s == 2.0
+
+
 def test_nothing_has_no_quantiles() -> None:
     assert TimeHistogram().times().as_dict() == {
         "count": 0,

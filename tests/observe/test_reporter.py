@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -37,6 +38,8 @@ def begun(loader: ps.Loader) -> Iterator[Any]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PENSTOCK_OBSERVE_DIR", str(tmp_path / "observe"))
     monkeypatch.setattr(reporter, "EVERY_S", 0.02)
+    gc.collect()
+    reporter.reporter().end_all()  # of loaders that earlier tests left
     yield tmp_path / "observe"
     assert "penstock-reporter" not in {thread.name for thread in threading.enumerate()}
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 
-class Event(Protocol):
+class CopyEvent(Protocol):
     """A point in a stream of a device."""
 
     def query(self) -> bool:
@@ -28,7 +28,7 @@ class InFlight:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._held: deque[tuple[Event, Any]] = deque()
+        self._held: deque[tuple[CopyEvent, Any]] = deque()
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -40,7 +40,7 @@ class InFlight:
         """Whether there is nothing to wait for, as in a forked child."""
         return not self._held or self._process != os.getpid()
 
-    def keep(self, event: Event, held: Any) -> None:
+    def keep(self, event: CopyEvent, held: Any) -> None:
         """Keeps `held` until the event has passed."""
         with self._lock:
             self._held.append((event, held))
@@ -61,11 +61,11 @@ class InFlight:
                 oldest[0].synchronize()
             self._drop(oldest)
 
-    def _oldest(self) -> tuple[Event, Any] | None:
+    def _oldest(self) -> tuple[CopyEvent, Any] | None:
         with self._lock:
             return self._held[0] if self._held else None
 
-    def _drop(self, oldest: tuple[Event, Any]) -> None:
+    def _drop(self, oldest: tuple[CopyEvent, Any]) -> None:
         """Another thread may have dropped it meanwhile."""
         with self._lock:
             if self._held and self._held[0] is oldest:

@@ -50,7 +50,7 @@ class EpochPass(Generic[BatchT]):
                 if rank.ledger is not None:
                     take = rank.ledger.recording(share.rows_of(item), take)
                 del item
-                taken, step = self._taking(take, steps, check_ranks), progress.step
+                taken, step = self._timed(self._taking(take, steps, check_ranks)), progress.step
                 for _ in range(steps_here):
                     step += 1
                     # Nothing of it is held here: its memory is used again as soon as the consumer lets go.
@@ -135,6 +135,18 @@ class EpochPass(Generic[BatchT]):
             return take()
 
         return taken
+
+    def _timed(self, taken: Callable[[int], BatchT]) -> Callable[[int], BatchT]:
+        """The same, and tells when each step begins where steps are not too short."""
+        recorder = self.rank.recorder
+        if not recorder.times_steps:
+            return taken
+
+        def begun(step: int) -> BatchT:
+            recorder.begins_step()
+            return taken(step)
+
+        return begun
 
     def _save_if_preempted(self) -> None:
         if (save := self.rank.preempted) is not None:

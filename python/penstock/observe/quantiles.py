@@ -24,7 +24,7 @@ class TimeHistogram:
         """So many that took so long."""
         part, power = frexp(seconds)  # part is 0.5 … 1
         bucket = (power - 1 - _LEAST) * _PARTS + int(2 * _PARTS * part) - _PARTS
-        self._counts[min(max(bucket, 0), _BUCKETS - 1)] += times
+        self._counts[min(max(bucket, 0), _BUCKETS - 1) if seconds > 0 else 0] += times
         self.count += times
         self.sum_s += times * seconds
         self.most_s = max(self.most_s, seconds)

@@ -27,6 +27,10 @@ RING = 8192
 _LATE = 256
 #: A batch that was awaited for less was ready.
 READY_S = 0.0005
+#: One of so many items is looked at for the CPU time of its steps, since that is a call of the system.
+_SAMPLED = 8
+#: Shorter steps are timed together.
+_LONG_STEP_S = 0.0001
 
 #: As `Event`, with times in seconds of time.perf_counter().
 RawEvent: TypeAlias = tuple[str, str, float, float, int, int, int, int, int, int]
@@ -84,19 +88,39 @@ class Recorder:
         if (last := consumer.last) is not None:
             began_at, epoch, first_step, steps, samples = last
             consumer.last = None
-            consumer.step.add(max(0.0, now - began_at) / steps, steps)
-            consumer.cpu_s += max(0.0, time.thread_time() - consumer.cpu_before_s)
+            if consumer.step_began_at is None:
+                consumer.step.add(max(0.0, now - began_at) / steps, steps)
+            else:
+                consumer.step.add(max(0.0, now - consumer.step_began_at))
+            if consumer.cpu_before_s is not None:
+                consumer.cpu_s += max(0.0, time.thread_time() - consumer.cpu_before_s)
+                consumer.sampled_s += max(0.0, now - began_at)
             self.add(("step", "consumer", began_at, now, consumer.thread, epoch, first_step, steps, samples, 0))
         consumer.asked_at = now
+
+    @property
+    def times_steps(self) -> bool:
+        """Whether steps take so long that each may be timed, and not all of an item together."""
+        step = self.consumer.step
+        return step.count == 0 or step.sum_s > _LONG_STEP_S * step.count
+
+    def begins_step(self) -> None:
+        """Another step of the item that the consumer has; the one before is over."""
+        now, consumer = time.perf_counter(), self.consumer
+        if consumer.step_began_at is not None:
+            consumer.step.add(max(0.0, now - consumer.step_began_at))
+        consumer.step_began_at = now
 
     def gets(self, thread: int, epoch: int, first_step: int, steps: int, samples: int) -> None:
         """It has it."""
         now, consumer = time.perf_counter(), self.consumer
         asked_at, consumer.asked_at, consumer.thread = consumer.asked_at, None, thread
+        consumer.step_began_at = None
         if asked_at is not None:
             consumer.waits(now - asked_at, steps, samples)
             self.add(("wait", "consumer", asked_at, now, thread, epoch, first_step, steps, samples, 0))
-        consumer.last, consumer.cpu_before_s = (now, epoch, first_step, steps, samples), time.thread_time()
+        consumer.last = now, epoch, first_step, steps, samples
+        consumer.cpu_before_s = time.thread_time() if consumer.items % _SAMPLED == 0 else None
 
     def rests(self) -> None:
         """The pass is over, or nothing came: what comes before it asks again is no step."""
@@ -116,12 +140,15 @@ class ConsumerTimes:
         #: When it got the last item: when, epoch, first step, steps, samples.
         self.last: tuple[float, int, int, int, int] | None = None
         self.rests_since: float | None = None
+        #: When its last step began, where steps are timed.
+        self.step_began_at: float | None = None
         self.begin_run()
 
     def begin_run(self) -> None:
         """Nothing was taken yet."""
         self.wait, self.step = TimeHistogram(), TimeHistogram()
-        self.waited_s = self.first_wait_s = self.rested_s = self.cpu_s = self.cpu_before_s = 0.0
+        self.waited_s = self.first_wait_s = self.rested_s = self.cpu_s = self.sampled_s = 0.0
+        self.cpu_before_s: float | None = None
         self.items = self.batches = self.steady_samples = self._ready = 0
         self.last = self.rests_since = None
 
@@ -146,7 +173,7 @@ class ConsumerTimes:
     @property
     def step_cpu(self) -> float:
         """The share of its steps in which its thread had a CPU."""
-        return min(1.0, self.cpu_s / max(1e-9, self.step.sum_s))
+        return min(1.0, self.cpu_s / max(1e-9, self.sampled_s))
 
     @property
     def ready(self) -> float:

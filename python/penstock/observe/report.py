@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from penstock.core.messages import printable
-from penstock.observe.snapshot import Figures
+from penstock.observe.snapshot import NamedFigures
 from penstock.observe.verdict import gain_words
 
 #: Figures, or plain values of them.
-Named: TypeAlias = Figures | Mapping[str, Any]
+Named: TypeAlias = NamedFigures | Mapping[str, Any]
 #: Requests to a store that are shown one by one.
 _SHOWN_REQUESTS = 5
 

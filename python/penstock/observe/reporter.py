@@ -36,7 +36,7 @@ EVERY_S, _FOLDER_RESTS_S = 0.5, 30.0
 #: How often other ranks are looked at, and how many times as long as that took is waited for the next time.
 _RANKS_S, _RANKS_SHARE = 2.0, 50
 #: How long the end waits for the thread.
-_ENDS_S = 1.0
+_ENDS_S = 3.0
 
 
 class Observed(Protocol):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 
-class Figures:
-    """Figures that are also found by name: `stats["samples"]` is `stats.samples`."""
+class NamedFigures:
+    """NamedFigures that are also found by name: `stats["samples"]` is `stats.samples`."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in _names_of(self):
@@ -46,13 +46,13 @@ _names: dict[Any, tuple[str, ...]] = {}
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Figures):
+    if isinstance(value, NamedFigures):
         return value.as_dict()
     return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, kw_only=True)
-class Times(Figures):
+class Times(NamedFigures):
     """Of how many things that took time half, 95 % and 99 % took no longer, the longest, and their mean; in seconds."""
 
     count: int = 0
@@ -64,7 +64,7 @@ class Times(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Identity(Figures):
+class Identity(NamedFigures):
     """Which loader it is. number: of its process, from 1. name: what it reads, without folders and secrets. training: what the ranks of one training have in common. started_at, in seconds since 1970."""
 
     pid: int = 0
@@ -78,7 +78,7 @@ class Identity(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageFigures(Figures):
+class StageFigures(NamedFigures):
     """A stage: how much it made, and the shares of its threads' time that it worked and waited, 0 … 1. kind: "io", "cpu", "python" or "copy".
 
     cpu: the share of the time that it worked in which its own threads had a CPU, and did not wait: for the interpreter, a store, native threads.
@@ -102,7 +102,7 @@ class StageFigures(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanFacts(Figures):
+class PlanFacts(NamedFigures):
     """What the verdict knows of the plan. batch_rows: of this rank's full batch. prefetch, cpus, memory: as passed, None where they are tuned.
 
     files, file_bytes: how many, and their mean size. functions: where users' functions run, "thread" or "process", by stage. setup: seconds that this process spent on derived files
@@ -121,7 +121,7 @@ class PlanFacts(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Advice(Figures):
+class Advice(NamedFigures):
     """One thing to do. rule: which one found it. evidence: the figures that say so. change: the exact argument or command. gain: the rate after the change by the rate now; None where it cannot be told."""
 
     rule: str
@@ -132,7 +132,7 @@ class Advice(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine(Figures):
+class Machine(NamedFigures):
     """The machine since the last snapshot. cpu, process_cpu: shares of all cores, 0 … 1. io_wait: share of the time in which cores waited for disks.
 
     mean_…: the same since the pipeline was started. mean_children_cpu: of processes that this one started. usable_cores: those that this process may use. memory_bytes: what is
@@ -153,7 +153,7 @@ class Machine(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gpu(Figures):
+class Gpu(NamedFigures):
     """A GPU. kernel_time: the share of time in which any kernel ran, which says nothing of how much of the GPU it used; sm, tensor: activity, 0 … 1. None for what the driver does not tell."""
 
     index: int
@@ -167,7 +167,7 @@ class Gpu(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankFigures(Figures):
+class RankFigures(NamedFigures):
     """Another rank of the same training, as its process told last."""
 
     rank: int
@@ -181,8 +181,8 @@ class RankFigures(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot(Figures):
-    """Figures since the running pipeline was started, or of the last that ran.
+class Snapshot(NamedFigures):
+    """NamedFigures since the running pipeline was started, or of the last that ran.
 
     at: when, in seconds since 1970. waited: the share of the time that the consumer waited for data. wait: how long it waited for each batch; step: how long it worked on each, both after the
     first one, which `first_batch_s` tells. steady_s, steady_samples_per_s: the time since the first batch came, without pauses between passes, and the rate of

@@ -38,14 +38,17 @@ def store_figures(traffic: Traffic, elapsed_s: float, file_bytes: float) -> dict
     }
 
 
-def judge_store(figures: dict[str, Any]) -> str:
-    """Which limit of the store was reached, and what to do about it; "" without requests."""
+def judge_store(figures: dict[str, Any], *, is_tuned: bool = False) -> str:
+    """Which limit of the store was reached, and what to do about it; "" without requests.
+
+    is_tuned: as much was read ahead as helped, so that large requests, few as they are, fill the line.
+    """
     if not figures["requests"]:
         return ""
     rate = f"{figures['bytes_per_s'] / 1e6:,.0f} MB/s"
     size = figures["bytes_per_request"]
     flight = f"{figures['in_flight']:.0f} of {figures['in_flight_limit']} possible requests in flight"
-    if figures["in_flight"] < FEW * figures["in_flight_limit"]:
+    if figures["in_flight"] < FEW * figures["in_flight_limit"] and not (is_tuned and size >= _SMALL_BYTES):
         return (
             f"too few requests are in flight: {flight}, {rate}; prefetch more with a larger batch, prefetch= or memory=, "
             f"or shuffle by blocks instead of mode='global'"

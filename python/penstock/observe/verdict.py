@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.observe.rules import RULES
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice, Snapshot
 
@@ -52,7 +52,7 @@ def gain_words(gain: float | None) -> str:
     return f"up to {gain:.1f} times the rate" if gain >= 2 else f"up to {gain - 1:.0%} more"
 
 
-def _text(seen: SeenRun, found: Finding) -> str:
+def _text(seen: SeenRun, found: RuleFinding) -> str:
     advice = found.advice
     head = found.head or seen.head_of(next(stage for stage in seen.snapshot.stages if stage.name == found.bottleneck))
     expected = gain_words(advice.gain) if advice.gain is not None and advice.gain >= 1 + _WORTH else ""

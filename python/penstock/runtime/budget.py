@@ -153,8 +153,8 @@ class Budget:
         if self.aside_bytes + block_bytes + asked_bytes > self.limit_bytes:
             self._warn_of_large(block_bytes + asked_bytes, f"epoch {work.epoch}, step {work.step}")
         with self._lock:
-            while not self._is_next(work) or not self._fits(block_bytes + self._grown(asked_bytes)):
-                self._wait()
+            while not (is_next := self._is_next(work)) or not self._fits(block_bytes + self._grown(asked_bytes)):
+                self._wait(for_room=is_next)
             share = BudgetShare(self._grown(asked_bytes), asked_bytes)
             self._shares.add(share)
             self._reserved_bytes += share.reserved_bytes
@@ -174,10 +174,10 @@ class Budget:
                 if len(self._shares) == 1 or self._fits(more_bytes):
                     self._reserve(share, size_bytes)
                     break
-                self._wait()
+                self._wait(for_room=True)
         share.asked_bytes = max(share.asked_bytes, size_bytes)
 
-    def _wait(self) -> None:
+    def _wait(self, *, for_room: bool) -> None:
         if self._closed or is_stopped():
             raise StoppedError
         self._waiting += 1
@@ -185,7 +185,8 @@ class Budget:
         # Now and then, since a stop flag wakes nobody, nor does memory that is gone.
         self._changed.wait(LOOK_S)
         self._waiting -= 1
-        self.waited_s += time.perf_counter() - began_at
+        if for_room:
+            self.waited_s += time.perf_counter() - began_at
 
     @property
     def _supposed_growth(self) -> float:

@@ -75,7 +75,7 @@ Passed: TypeAlias = Item | Failure
 
 
 @dataclass(frozen=True)
-class Recorded:
+class ToldOfItems:
     """Who is told of a stage's items."""
 
     recorder: Recorder | None
@@ -135,7 +135,7 @@ class Run:
                 is_last, hold_consumer = outbox is self._channels[-1], self._channels[-1].hold_taker
                 noted = _BudgetNotes(self._budget, is_last=is_last, is_copied=stage.kind == "copy")
                 first = partial(_begin_thread, self._stop, hold_consumer, thread_setup, self._recorder)
-                told = Recorded(self._recorder, crew.meter, self._named(stage))
+                told = ToldOfItems(self._recorder, crew.meter, self._named(stage))
                 crew.begin(partial(_server, stage, told, crew.gate, (inbox, outbox), first, noted))
         except BaseException:  # Ctrl-C, or the system has no more threads to give
             self.close()
@@ -291,7 +291,7 @@ def _begin_thread(
 
 def _server(
     stage: Stage,
-    told: Recorded,
+    told: ToldOfItems,
     gate: Gate,
     channels: tuple[Tickets[Any] | Channel[Passed], Channel[Passed]],
     first: Callable[[], None],
@@ -324,7 +324,7 @@ def _server(
 
 def _serve_one(
     stage: Stage,
-    figures: tuple[Recorded, Doing, int],
+    figures: tuple[ToldOfItems, Doing, int],
     inbox: Tickets[Any] | Channel[Passed],
     outbox: Channel[Passed],
     noted: _BudgetNotes,

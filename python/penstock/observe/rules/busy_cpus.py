@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def busy_cpus(seen: SeenRun) -> Finding | None:
+def busy_cpus(seen: SeenRun) -> RuleFinding | None:
     """A stage that computes is the slowest."""
     snapshot, slow = seen.snapshot, seen.slowest
     if seen.is_fed or slow.kind != "cpu":
@@ -23,4 +23,4 @@ def busy_cpus(seen: SeenRun) -> Finding | None:
         else "fewer ops, or dataset.cache() behind them",
         gain=seen.gain(slow, cores=min(seen.cores_used, slow.busy * seen.usable)),
     )
-    return Finding(bottleneck=slow.name, advice=advice)
+    return RuleFinding(bottleneck=slow.name, advice=advice)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def device_copy(seen: SeenRun) -> Finding | None:
+def device_copy(seen: SeenRun) -> RuleFinding | None:
     """The slowest stage copies."""
     slow = seen.slowest
     if seen.is_fed or slow.kind != "copy":
@@ -19,4 +19,4 @@ def device_copy(seen: SeenRun) -> Finding | None:
         change='leave Normalize and ToDtype to the device (device=\'cuda\' does), or convert={"image": "bfloat16"}',
         gain=seen.gain(slow, factor=4.0),
     )
-    return Finding(bottleneck=slow.name, advice=advice)
+    return RuleFinding(bottleneck=slow.name, advice=advice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import IDLE, SeenRun
 from penstock.observe.snapshot import Advice
 
@@ -10,7 +10,7 @@ from penstock.observe.snapshot import Advice
 _BUSY = 0.75
 
 
-def few_ahead(seen: SeenRun) -> Finding | None:
+def few_ahead(seen: SeenRun) -> RuleFinding | None:
     """No stage is busy, nor are the cores: what was fixed keeps them so."""
     snapshot, slow = seen.snapshot, seen.slowest
     plan = snapshot.plan
@@ -29,7 +29,7 @@ def few_ahead(seen: SeenRun) -> Finding | None:
         change=change,
         gain=seen.gain(),
     )
-    return Finding(
+    return RuleFinding(
         bottleneck="prefetch",
         advice=advice,
         head=f"Too little is made ahead: the consumer waited {seen.waited:.0%} of the time for data, while no stage was busy",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
@@ -12,7 +12,7 @@ _SMALL_BYTES, _MANY = 256 << 10, 1000
 _DISK = 0.1
 
 
-def files(seen: SeenRun) -> Finding | None:
+def files(seen: SeenRun) -> RuleFinding | None:
     """The slowest stage reads, and from no store."""
     snapshot, slow = seen.snapshot, seen.slowest
     plan = snapshot.plan
@@ -43,4 +43,4 @@ def files(seen: SeenRun) -> Finding | None:
             change="a local NVMe, or dataset.cache()",
             gain=seen.gain(slow),
         )
-    return Finding(bottleneck=slow.name, advice=advice)
+    return RuleFinding(bottleneck=slow.name, advice=advice)

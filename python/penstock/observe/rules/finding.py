@@ -11,7 +11,7 @@ from penstock.observe.snapshot import Advice
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class RuleFinding:
     """Something that limits a training. bottleneck: a stage's name, "consumer", "rank 3", … head: what is the matter, a sentence without its stop; "" for the usual one of a stage."""
 
     bottleneck: str
@@ -20,4 +20,4 @@ class Finding:
 
 
 #: Looks at the figures; None where there is nothing of its kind.
-Rule: TypeAlias = Callable[[SeenRun], Finding | None]
+Rule: TypeAlias = Callable[[SeenRun], RuleFinding | None]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def fixed_cpus(seen: SeenRun) -> Finding | None:
+def fixed_cpus(seen: SeenRun) -> RuleFinding | None:
     """A stage that computes is busy, cores are idle, and the user said how many may be used."""
     plan, slow = seen.snapshot.plan, seen.slowest
     if (
@@ -16,6 +16,7 @@ def fixed_cpus(seen: SeenRun) -> Finding | None:
         or plan.cpus is None
         or plan.cpus >= seen.usable
         or slow.busy < 0.6
+        or (slow.kind == "python" and slow.cpu < 0.5)  # it waits for something else
     ):
         return None
     advice = Advice(
@@ -25,4 +26,4 @@ def fixed_cpus(seen: SeenRun) -> Finding | None:
         change=f"Loader(…, cpus={seen.usable}), or leave cpus= out",
         gain=seen.gain(slow, factor=seen.usable / plan.cpus),
     )
-    return Finding(bottleneck=slow.name, advice=advice)
+    return RuleFinding(bottleneck=slow.name, advice=advice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import ALL_BUSY, SeenRun
 from penstock.observe.snapshot import Advice, StageFigures
 
@@ -12,7 +12,7 @@ _COMPUTES, _WAITS = 0.6, 0.25
 _SHORT_S = 100e-6
 
 
-def function(seen: SeenRun) -> Finding | None:
+def function(seen: SeenRun) -> RuleFinding | None:
     """A function of Python is the slowest stage."""
     slow = seen.slowest
     if seen.is_fed or slow.kind != "python" or slow.busy < 0.5:
@@ -21,19 +21,19 @@ def function(seen: SeenRun) -> Finding | None:
     cores = 0.0 if is_process else slow.busy * slow.threads * slow.cpu
     row_s = slow.item_s.mean_s * slow.cpu / max(1.0, slow.samples / max(1, slow.items))
     if not is_process and cores < _WAITS:
-        return Finding(bottleneck=slow.name, advice=_waits(seen, slow))
+        return RuleFinding(bottleneck=slow.name, advice=_waits(seen, slow))
     if slow.name.startswith("map_rows") and row_s < _SHORT_S:
-        return Finding(bottleneck=slow.name, advice=_by_row(seen, slow, row_s, cores))
+        return RuleFinding(bottleneck=slow.name, advice=_by_row(seen, slow, row_s))
     if not is_process and cores >= _COMPUTES and cores < 1.3 and seen.cpu < ALL_BUSY:
-        return Finding(bottleneck=slow.name, advice=_holds(seen, slow, cores))
+        return RuleFinding(bottleneck=slow.name, advice=_holds(seen, slow, cores))
     advice = Advice(
         rule="slow_function",
         evidence=f"{slow.name!r} takes {1000 * slow.item_s.p50_s:,.3g} ms for {slow.samples / max(1, slow.items):,.0f} rows, on {slow.threads} {'processes' if is_process else 'threads'}, and the CPUs are {seen.cpu:.0%} busy",
         remedy="your own Python function is the limit: work on whole batches with map instead of map_rows, and in NumPy, or with native ops",
         change="dataset.transform(…) with ops of ps.image, ps.text or ps.table, or NumPy on whole batches",
-        gain=seen.gain(slow, cores=cores),
+        gain=seen.gain(slow),
     )
-    return Finding(bottleneck=slow.name, advice=advice)
+    return RuleFinding(bottleneck=slow.name, advice=advice)
 
 
 def _waits(seen: SeenRun, slow: StageFigures) -> Advice:
@@ -46,13 +46,13 @@ def _waits(seen: SeenRun, slow: StageFigures) -> Advice:
     )
 
 
-def _by_row(seen: SeenRun, slow: StageFigures, row_s: float, cores: float) -> Advice:
+def _by_row(seen: SeenRun, slow: StageFigures, row_s: float) -> Advice:
     return Advice(
         rule="function_by_row",
         evidence=f"{slow.name!r} is called for every row and takes {1e6 * row_s:,.0f} µs of CPU each time",
         remedy="your own Python function is the limit: it is called for each row; work on whole batches with map instead of map_rows, and in NumPy",
         change=f"dataset.map(…) instead of .{slow.name.partition(' ')[0]}(…)",
-        gain=seen.gain(slow, cores=cores),
+        gain=seen.gain(slow),
     )
 
 

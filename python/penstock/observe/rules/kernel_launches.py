@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
@@ -10,7 +10,7 @@ from penstock.observe.snapshot import Advice
 _CPU, _KERNELS = 0.4, 0.9
 
 
-def kernel_launches(seen: SeenRun) -> Finding | None:
+def kernel_launches(seen: SeenRun) -> RuleFinding | None:
     """A GPU is not always at work, no data is awaited, and the CPUs are busy."""
     snapshot = seen.snapshot
     busy = snapshot.machine.mean_cpu
@@ -27,7 +27,7 @@ def kernel_launches(seen: SeenRun) -> Finding | None:
         change=f"Loader(…, cpus={max(1, seen.usable // 2)}), or CUDA graphs",
         gain=_KERNELS / max(0.1, kernels) if kernels > 0.5 else None,
     )
-    return Finding(
+    return RuleFinding(
         bottleneck="consumer",
         advice=advice,
         head=f"Data is not the bottleneck: the consumer waited for it {seen.waited:.1%} of the time; but the CPUs are {busy:.0%} busy, which delays the launch of kernels",

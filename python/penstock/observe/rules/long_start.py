@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
@@ -16,7 +16,7 @@ _CHANGES = {
 }
 
 
-def long_start(seen: SeenRun) -> Finding | None:
+def long_start(seen: SeenRun) -> RuleFinding | None:
     """Setup is a fifth of the time so far or more: which part of it was longest."""
     snapshot = seen.snapshot
     made_s = sum(snapshot.plan.setup.values())
@@ -45,7 +45,7 @@ def long_start(seen: SeenRun) -> Finding | None:
         remedy=remedy,
         change=change,
     )
-    return Finding(
+    return RuleFinding(
         bottleneck="start",
         advice=advice,
         head=f"The start is long, and data no bottleneck after it: the consumer waited {snapshot.first_batch_s:.1f} s for the first batch, and {seen.waited:.1%} of the time since then",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def model(seen: SeenRun) -> Finding | None:
+def model(seen: SeenRun) -> RuleFinding | None:
     """The consumer waits for less than 5 % of the time."""
     if not seen.is_fed:
         return None
@@ -26,4 +26,4 @@ def model(seen: SeenRun) -> Finding | None:
         change="torch.profiler, or loader.headspace() to see the step without data",
         gain=gain,
     )
-    return Finding(bottleneck="consumer", advice=advice, head=f"Data is not the bottleneck: the consumer {waited}")
+    return RuleFinding(bottleneck="consumer", advice=advice, head=f"Data is not the bottleneck: the consumer {waited}")

@@ -92,18 +92,22 @@ class SeenRun:
 
     # Gain
 
-    def gain(self, stage: StageFigures | None = None, *, factor: float = float("inf"), cores: float = 0.0) -> float:
+    def gain(self, *stages: StageFigures, factor: float = float("inf"), cores: float = 0.0) -> float:
         """The rate after a change by the rate now: until the consumer's step, another stage or the cores are the limit.
 
-        stage: which the change makes `factor` times as fast; it is the limit now. cores: that are used no more, in the mean.
+        stages: which the change makes `factor` times as fast, and with a stage that reads all that do. They are the limit now; where they have nothing to do any more, their threads use no
+        core. cores: that are used no more besides.
         """
         limits = [1 / max(1e-9, self.step_s)]
+        kinds = {stage.kind for stage in stages} & {"io"}
+        if factor == float("inf"):
+            cores += sum(stage.busy * stage.threads * stage.cpu for stage in stages)
         for each in self.snapshot.stages:
-            if each is stage:
+            if each in stages or each.kind in kinds:
                 limits.append(factor * self.rate)
             elif each.busy > 0 and not self.is_tunable(each):
                 limits.append(self.rate / min(1.0, each.busy))
-        used = self.cores_used - cores
+        used = self.cores_used - min(cores, 0.95 * self.cores_used)
         if used > 0:
             limits.append(self.rate * self.usable / used)
         return max(1.0, min(limits) / self.rate)

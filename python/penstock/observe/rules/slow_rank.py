@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from statistics import median
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import ENOUGH, SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def slow_rank(seen: SeenRun) -> Finding | None:
+def slow_rank(seen: SeenRun) -> RuleFinding | None:
     """A rank waits 5 % of the time more than the median of the others; their steps hold its wait, in the collectives."""
     snapshot = seen.snapshot
     waited = {one.rank: (one.waited, one.host) for one in snapshot.ranks}
@@ -29,7 +29,7 @@ def slow_rank(seen: SeenRun) -> Finding | None:
         change=f"loader.report() on rank {slow}",
         gain=gain,
     )
-    return Finding(
+    return RuleFinding(
         bottleneck=f"rank {slow}",
         advice=advice,
         head=f"Rank {slow} is the slow one: it waited {share:.0%} of the time for data, the others {usual:.0%}, and they wait for it in every step",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
 
-def slow_stage(seen: SeenRun) -> Finding | None:
+def slow_stage(seen: SeenRun) -> RuleFinding | None:
     """The last rule: the stage that is busy most."""
     if seen.is_fed:
         return None
@@ -19,4 +19,4 @@ def slow_stage(seen: SeenRun) -> Finding | None:
         change="prefetch=8, or a smaller batch",
         gain=seen.gain(slow),
     )
-    return Finding(bottleneck=slow.name, advice=advice)
+    return RuleFinding(bottleneck=slow.name, advice=advice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
@@ -10,7 +10,7 @@ from penstock.observe.snapshot import Advice
 _TIMES, _SHARE, _LEAST = 5.0, 0.1, 20
 
 
-def step_outliers(seen: SeenRun) -> Finding | None:
+def step_outliers(seen: SeenRun) -> RuleFinding | None:
     """Steps, without data, that take long: their mean is far above their median."""
     step = seen.snapshot.step
     if step.count < _LEAST or step.most_s < _TIMES * step.p50_s or step.p50_s <= 0:
@@ -25,7 +25,7 @@ def step_outliers(seen: SeenRun) -> Finding | None:
         change="save in another thread; gc.freeze() before training",
         gain=1 / (1 - lost),
     )
-    return Finding(
+    return RuleFinding(
         bottleneck="consumer",
         advice=advice,
         head=f"Data is not the bottleneck: the consumer waited for it {seen.waited:.1%} of the time; but some of its steps take {step.most_s / step.p50_s:,.0f} times as long as others",

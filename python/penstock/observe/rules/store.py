@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 from penstock.observe.store import FEW, judge_store
@@ -26,7 +26,7 @@ _RULES = (
 )
 
 
-def store(seen: SeenRun) -> Finding | None:
+def store(seen: SeenRun) -> RuleFinding | None:
     """A stage that reads is the slowest, or everything waits for the few requests that are on their way."""
     figures, slow = seen.snapshot.storage, seen.slowest
     if seen.is_fed or not figures or not figures["requests"]:
@@ -43,8 +43,9 @@ def store(seen: SeenRun) -> Finding | None:
             change="dataset.cache_local(\"200GB\"), shuffle(mode='block'), or larger files",
             gain=seen.gain(reading),
         )
-        return Finding(bottleneck=reading.name, advice=advice)
-    words = judge_store(figures)
+        return RuleFinding(bottleneck=reading.name, advice=advice)
+    plan = seen.snapshot.plan
+    words = judge_store(figures, is_tuned=plan.prefetch is None and plan.memory is None)
     rule, change = next((rule, change) for begins, rule, change in _RULES if words.startswith(begins))
     factor = float("inf")
     if rule == "few_requests":
@@ -52,4 +53,4 @@ def store(seen: SeenRun) -> Finding | None:
     advice = Advice(
         rule=rule, evidence=words.partition(";")[0], remedy=words, change=change, gain=seen.gain(reading, factor=factor)
     )
-    return Finding(bottleneck=reading.name, advice=advice)
+    return RuleFinding(bottleneck=reading.name, advice=advice)

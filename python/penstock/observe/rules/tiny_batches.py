@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.observe.rules.finding import Finding
+from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import Advice
 
@@ -10,7 +10,7 @@ from penstock.observe.snapshot import Advice
 _ROWS, _SHORT_S = 32, 0.001
 
 
-def tiny_batches(seen: SeenRun) -> Finding | None:
+def tiny_batches(seen: SeenRun) -> RuleFinding | None:
     """A batch of some rows takes less than a millisecond, and the step on it even less."""
     snapshot = seen.snapshot
     rows = snapshot.plan.batch_rows
@@ -30,7 +30,7 @@ def tiny_batches(seen: SeenRun) -> Finding | None:
         remedy="what a batch costs, however small, is most of it: take more rows at once",
         change=f"batch({max(64, 8 * rows)})",
     )
-    return Finding(
+    return RuleFinding(
         bottleneck="batch size",
         advice=advice,
         head=f"Batches are too small: the consumer waited {seen.waited:.0%} of the time for batches of {rows} rows",
