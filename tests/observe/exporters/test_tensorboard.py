@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from penstock.observe.exporters.protobuf import float32, varint
 from support.snapshots import a_snapshot, a_stage
 from support.tries import some
 
+# Without TensorFlow, which takes ten seconds to import, TensorBoard reads files by itself.
+sys.modules.setdefault("tensorboard.compat.notf", ModuleType("notf"))
 accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
 

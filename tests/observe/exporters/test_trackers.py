@@ -73,13 +73,19 @@ in_its_thread(exporter, batches=99)
 exporter.close()
 run.finish()
 
+import time
 from pathlib import Path
 from wandb.proto import wandb_internal_pb2
-rows = []
-for data in records(next(Path("wandb").glob("offline-run-*/*.wandb")).read_bytes()):
-    record = wandb_internal_pb2.Record.FromString(data)
-    if record.WhichOneof("record_type") == "history":
-        rows.append({(one.key or "/".join(one.nested_key)): json.loads(one.value_json) for one in record.history.item})
+for _ in range(100):  # what writes the file is a process of W&B's, which finish() does not wait for
+    found = [wandb_internal_pb2.Record.FromString(data) for data in records(next(Path("wandb").glob("offline-run-*/*.wandb")).read_bytes())]
+    rows = [
+        {(one.key or "/".join(one.nested_key)): json.loads(one.value_json) for one in record.history.item}
+        for record in found
+        if record.WhichOneof("record_type") == "history"
+    ]
+    if len(rows) == 4:
+        break
+    time.sleep(0.2)
 assert [row["_step"] for row in rows] == [0, 1, 2, 3], rows
 assert [row.get("loss") for row in rows] == [1, 1 / 2, 1 / 3, None], rows
 assert [row["penstock/batch"] for row in rows] == [11, 21, 31, 99], rows
