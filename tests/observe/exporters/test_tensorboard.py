@@ -45,7 +45,7 @@ def test_scalars_are_read_by_tensorboard(tmp_path: Path) -> None:
 
 def test_steps_go_on_over_epochs(tmp_path: Path) -> None:
     exporter = open_exporter(f"tensorboard:{tmp_path}")
-    for batches, elapsed_s in ((5, 2.0), (10, 4.0), (5, 1.0)):
+    for batches, elapsed_s in ((5, 2.0), (10, 1.9), (5, 1.0)):
         exporter.write(a_snapshot(batches=batches, elapsed_s=elapsed_s), [])
     exporter.close()
     assert [one.step for one in read(tmp_path).Scalars("penstock/waited_ratio")] == [5, 10, 15]

@@ -34,19 +34,16 @@ class Readings:
         self._begins = f"penstock/loader_{number}/" if number else "penstock/"
         self._last: dict[tuple[str, Labels], float] = {}
         self._before: dict[tuple[str, Labels], float] = {}
-        self._elapsed_s = 0.0
         self.batches = 0
 
     def read(self, snapshot: Snapshot) -> list[FigureRead]:
         """All that it tells. A figure that is no number is left out."""
-        is_new = snapshot.elapsed_s < self._elapsed_s
-        self._elapsed_s = snapshot.elapsed_s
         found = []
         for figure in FIGURES:
             for labels, value in figure.read(snapshot):
                 if not isinstance(value, int | float) or not math.isfinite(value):
                     continue
-                total = self._total(figure, labels, value, is_new=is_new) if figure.kind == "counter" else value
+                total = self._total(figure, labels, value) if figure.kind == "counter" else value
                 found.append(FigureRead(figure, labels, total))
         return found
 
@@ -56,10 +53,10 @@ class Readings:
         self.batches = next((int(one.value) for one in found if one.figure.name == "batches"), self.batches)
         return {self._begins + one.chart: float(one.value) for one in found if one.figure.is_charted}
 
-    def _total(self, figure: Figure, labels: Labels, value: float, *, is_new: bool) -> float:
+    def _total(self, figure: Figure, labels: Labels, value: float) -> float:
         key = figure.name, labels
         last = self._last.get(key, 0.0)
-        if is_new or value < last:
+        if value < last:  # some count over all pipelines, others begin anew
             self._before[key] = self._before.get(key, 0.0) + last
         self._last[key] = value
         return value + self._before.get(key, 0.0)
