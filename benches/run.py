@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -28,7 +29,7 @@ import data as bench_data
 import environments
 import table
 from side import OURS, Failed, Line, Side, call, sides
-from work import REPOSITORY, TITLES, UNITS, data_folder, table_width, work_folder, workloads
+from work import HERE, REPOSITORY, TITLES, UNITS, data_folder, table_width, work_folder, workloads
 
 PEERS = (
     "pytorch",
@@ -55,11 +56,19 @@ OWN = {"text": "tokenise_pack", "text-clean": "clean_text"}
 Lines = dict[Side, list[Line]]
 
 
+def takes_part(of: list[str], peer: str) -> bool:
+    """Whether a peer's file names one of these workloads: an environment takes minutes and gigabytes."""
+    text = (HERE / "peers" / f"feed_{peer}.py").read_text()
+    return any(f'"{workload}"' in text for workload in of)
+
+
 def prepare(arguments: argparse.Namespace, skipped: list[Line]) -> list[Side]:
     """Make what is missing; every side that can run. The others go to skipped, with the reason."""
     ready = []
     authors = {bench_data.AUTHORS[workload] for workload in arguments.workload if workload in bench_data.AUTHORS}
-    for peer in dict.fromkeys(["data", *arguments.peers, *sorted(authors)]):
+    for peer in dict.fromkeys(
+        ["data", *filter(partial(takes_part, arguments.workload), arguments.peers), *sorted(authors)]
+    ):
         if reason := environments.ensure(peer):
             skipped.append({"peer": peer, "reason": reason})
         elif peer in arguments.peers:
