@@ -96,7 +96,7 @@ def main() -> None:
     folder, count, task, engine = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
     texts = list(islice(pages(folder), count))
     with tempfile.TemporaryDirectory() as cache:
-        os.environ["PENSTOCK_CACHE"] = cache
+        os.environ["XDG_CACHE_HOME"] = cache
         ENGINES[engine](texts[:10], task)  # imports and tables
         cpu, began = time.process_time(), time.perf_counter()
         kept = ENGINES[engine](texts, task)

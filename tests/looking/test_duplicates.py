@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.core import kernels
+from penstock.core.columns.text_parts import text_parts
 from support.cli_runner import invoke
 
 WORDS = [
@@ -221,3 +223,39 @@ def test_what_cannot_be_compared_is_refused(arguments: dict[str, Any], found: st
     data = ps.from_arrays({"text": ["a"], "bytes": [b"a"], "n": [1]})
     with pytest.raises(ps.PlanError, match=found):
         data.deduplicate(**arguments)
+
+
+def test_words_are_the_same_whatever_lies_between_them() -> None:
+    """Parts of ASCII are hashed apart from words with other letters, which are cut at spaces and line ends alone."""
+    draw = random.Random(0)
+    pieces = [
+        "a",
+        "B2",
+        " ",
+        "\n",
+        " ",
+        " ",
+        "é",
+        "Σ",
+        "ΣAΣ",
+        "1,",
+        "٣",
+        "5",
+        "人",
+        "\u0301",
+        "can't",
+        "’",
+        "‘",
+        "s",
+        "\t",
+        "\u3000",
+        "x-y",
+        "5km",
+    ]
+    texts = ["".join(draw.choices(pieces, k=30)) for _ in range(2000)]
+    apart = [text.replace(" ", "\u00a0").replace("\n", "\u2003") for text in texts]
+    one, other = (
+        kernels.text_bands(text_parts(pa.array(rows, pa.large_string())), 2, 20, 1, 1, 1) for rows in (texts, apart)
+    )
+    assert (one == other).all()
+    assert len({*one.tolist()}) > 10_000

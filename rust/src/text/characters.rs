@@ -92,6 +92,12 @@ pub fn is_space(one: char) -> bool {
     one.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&one)
 }
 
+/// The same of a byte of ASCII.
+#[must_use]
+pub fn is_ascii_space(one: u8) -> bool {
+    matches!(one, b'\t'..=b'\r' | 0x1c..=b' ')
+}
+
 /// Python's `str.strip`.
 #[must_use]
 pub fn strip(text: &str) -> &str {
@@ -127,15 +133,26 @@ pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the first character that ends a line stands.
+/// Where the first character that ends a line stands. Blocks without a byte that may begin one are passed over whole.
 fn line_end(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
-    (0..bytes.len()).find(|&place| match bytes[place] {
+    let ends = |place: usize| match bytes[place] {
         b'\n'..=b'\r' | 0x1c..=0x1e => true,
         0xc2 => bytes[place + 1] == 0x85,
         0xe2 => bytes[place + 1] == 0x80 && matches!(bytes[place + 2], 0xa8 | 0xa9),
         _ => false,
-    })
+    };
+    let may_end = |one: u8| one.wrapping_sub(b'\n') <= 0x14 || one == 0xc2 || one == 0xe2;
+    let mut place = 0;
+    while let Some(block) = bytes[place..].first_chunk::<32>() {
+        if block.iter().fold(false, |found, &one| found | may_end(one))
+            && let Some(end) = (place..place + 32).find(|&place| ends(place))
+        {
+            return Some(end);
+        }
+        place += 32;
+    }
+    (place..bytes.len()).find(|&place| ends(place))
 }
 
 #[cfg(test)]
@@ -146,6 +163,8 @@ mod tests {
     fn lines_are_pythons() {
         let found: Vec<_> = lines("a\r\nb\n\nc\u{2028}d\u{85}e\x1cf\rg\n").collect();
         assert_eq!(found, ["a", "b", "", "c", "d", "e", "f", "g"]);
+        let long = format!("{}\u{2028}{}\r\n{}", "\u{e9}".repeat(20), "x".repeat(31), "\u{2014}".repeat(50));
+        assert_eq!(lines(&long).map(str::len).collect::<Vec<_>>(), [40, 31, 150]);
         assert_eq!(lines("").count(), 0);
         assert_eq!(lines("\n").collect::<Vec<_>>(), [""]);
     }

@@ -23,9 +23,13 @@ fn plain(shingles: &[u32], multipliers: &[u32], offsets: &[u32], least: &mut [u3
     let (together, rest) = shingles.as_chunks::<4>();
     let functions = least.len().min(multipliers.len()).min(offsets.len());
     let (least, multipliers, offsets) = (&mut least[..functions], &multipliers[..functions], &offsets[..functions]);
-    for some in together {
+    for &[a, b, c, d] in together {
         for ((least, &multiplier), &offset) in least.iter_mut().zip(multipliers).zip(offsets) {
-            let [a, b, c, d] = some.map(|one| one.wrapping_mul(multiplier).wrapping_add(offset));
+            // written out: what the standard library calls here need not be compiled for AVX2
+            let a = a.wrapping_mul(multiplier).wrapping_add(offset);
+            let b = b.wrapping_mul(multiplier).wrapping_add(offset);
+            let c = c.wrapping_mul(multiplier).wrapping_add(offset);
+            let d = d.wrapping_mul(multiplier).wrapping_add(offset);
             *least = (*least).min(a.min(b)).min(c.min(d));
         }
     }

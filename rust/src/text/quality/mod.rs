@@ -15,6 +15,7 @@ pub struct Scratch {
     splitter: Splitter,
     words: Vec<Word>,
     seen: Seen,
+    lower: String,
 }
 
 /// Rules, in the order in which they are looked at.

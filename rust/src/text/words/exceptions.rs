@@ -6,8 +6,9 @@ use std::collections::HashMap;
 pub struct Exceptions {
     parts: Vec<Vec<&'static str>>,
     short: Packed,
-    long: HashMap<&'static str, u16>,
-    longest: usize,
+    long: HashMap<&'static [u8], u16>,
+    /// By a first byte, and by a last one, the lengths that exceptions with it have, a bit each: most words need no look into the tables.
+    lengths: [[u32; 256]; 2],
 }
 
 impl Exceptions {
@@ -15,22 +16,25 @@ impl Exceptions {
     pub fn new() -> Self {
         let parts: Vec<Vec<&'static str>> =
             include_str!("exceptions.txt").lines().map(|line| line.split('\t').collect()).collect();
-        let (mut short, mut long, mut longest) = (Packed::new(), HashMap::new(), 0);
+        let (mut short, mut long, mut lengths) = (Packed::new(), HashMap::new(), [[0; 256]; 2]);
         for (number, parts) in parts.iter().enumerate() {
             let whole: &'static str = String::leak(parts.concat());
-            longest = longest.max(whole.len());
+            for (lengths, &byte) in lengths.iter_mut().zip([&whole.as_bytes()[0], &whole.as_bytes()[whole.len() - 1]]) {
+                lengths[byte as usize] |= 1 << whole.len().min(31);
+            }
             let number = u16::try_from(number).expect("the file has fewer lines");
-            match packed(whole) {
+            match packed(whole.as_bytes()) {
                 Some(key) => short.insert(key, number),
-                None => _ = long.insert(whole, number),
+                None => _ = long.insert(whole.as_bytes(), number),
             }
         }
-        Self { parts, short, long, longest }
+        Self { parts, short, long, lengths }
     }
 
     /// The parts of an exception.
-    pub fn parts(&self, run: &str) -> Option<&[&'static str]> {
-        if run.len() > self.longest || run.is_empty() {
+    pub fn parts(&self, run: &[u8]) -> Option<&[&'static str]> {
+        let (first, last) = (*run.first()?, *run.last()?);
+        if self.lengths[0][first as usize] & self.lengths[1][last as usize] & (1 << run.len().min(31)) == 0 {
             return None;
         }
         let found = match packed(run) {
@@ -42,8 +46,7 @@ impl Exceptions {
 }
 
 /// At most 15 bytes, and how many, as one number.
-pub fn packed(text: &str) -> Option<u128> {
-    let bytes = text.as_bytes();
+pub fn packed(bytes: &[u8]) -> Option<u128> {
     if bytes.len() > 15 {
         return None;
     }

@@ -125,10 +125,16 @@ impl Splitter {
         self.rules.phrases.put_together(text, words, &self.rules.exceptions);
     }
 
+    /// Whether a run of ASCII letters alone, or of digits alone, is one word.
+    #[must_use]
+    pub fn is_whole(&self, run: &[u8]) -> bool {
+        self.rules.exceptions.parts(run).is_none()
+    }
+
     /// The words of a run without white space.
     fn run(&mut self, text: &str, start: usize, end: usize, kinds: u8, words: &mut Vec<Word>) {
         let whole = &text[start..end];
-        if let Some(parts) = self.rules.exceptions.parts(whole) {
+        if let Some(parts) = self.rules.exceptions.parts(whole.as_bytes()) {
             push_parts(start, parts, words);
         } else if kinds == LETTER || kinds == DIGIT {
             words.push(word(start, end));
@@ -143,13 +149,13 @@ impl Splitter {
         self.suffixes.clear();
         let special = loop {
             let run = &text[start..end];
-            let special = exceptions.parts(run);
+            let special = exceptions.parts(run.as_bytes());
             if run.is_empty() || special.is_some() {
                 break special;
             }
             let front = affixes::prefix(run, classes);
             if front > 0
-                && let Some(parts) = exceptions.parts(&run[front..])
+                && let Some(parts) = exceptions.parts(&run.as_bytes()[front..])
             {
                 words.push(word(start, start + front));
                 start += front;
@@ -157,7 +163,7 @@ impl Splitter {
             }
             let back = affixes::suffix(&run[front..], classes);
             if back > 0
-                && let Some(parts) = exceptions.parts(&run[..run.len() - back])
+                && let Some(parts) = exceptions.parts(&run.as_bytes()[..run.len() - back])
             {
                 self.suffixes.push(word(end - back, end));
                 end -= back;

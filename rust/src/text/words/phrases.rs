@@ -21,14 +21,14 @@ impl Phrases {
             let mut words = line.split('\t');
             let first = words.next().unwrap_or_default();
             let rest: Vec<&'static str> = words.collect();
-            if let Some(key) = packed(rest[0]) {
+            if let Some(key) = packed(rest[0].as_bytes()) {
                 seconds.insert(key, 1);
             }
             by_first.entry(first).or_default().push(rest);
         }
         let (mut firsts, mut behind) = (Packed::new(), Vec::new());
         for (number, (first, rests)) in by_first.into_iter().enumerate() {
-            let key = packed(first).expect("first words are short");
+            let key = packed(first.as_bytes()).expect("first words are short");
             firsts.insert(key, u16::try_from(number).expect("the file has fewer lines"));
             behind.push(rests);
         }
@@ -50,12 +50,12 @@ impl Phrases {
             seen.extend(start..end);
         }
         kept.sort_unstable();
-        let (mut made, mut done) = (Vec::with_capacity(words.len()), 0);
+        let (bytes, mut made, mut done) = (text.as_bytes(), Vec::with_capacity(words.len()), 0);
         for (start, end) in kept {
             made.extend_from_slice(&words[done..start]);
             done = end;
             let (from, to) = (words[start].start as usize, words[end - 1].end as usize);
-            match exceptions.parts(&text[from..to]) {
+            match exceptions.parts(&bytes[from..to]) {
                 Some(parts) => {
                     let mut place = from;
                     for part in parts {
@@ -77,8 +77,8 @@ impl Phrases {
             if (is_letter(pair[0]) && is_letter(pair[1])) || !is_next(bytes, pair[0], pair[1]) {
                 continue;
             }
-            let second = packed(pair[1].of(text)).and_then(|key| self.seconds.get(key));
-            let first = second.and_then(|_| packed(pair[0].of(text))).and_then(|key| self.firsts.get(key));
+            let second = packed(pair[1].of(text).as_bytes()).and_then(|key| self.seconds.get(key));
+            let first = second.and_then(|_| packed(pair[0].of(text).as_bytes())).and_then(|key| self.firsts.get(key));
             let Some(first) = first else { continue };
             for rest in &self.behind[first as usize] {
                 let end = number + 1 + rest.len();
