@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 import penstock as ps
 from penstock.core.errors import DataError
 from penstock.format import hdf5_turned
+from penstock.resolve import dealt
 from penstock.source.protocol import Access
 from support.seams import lowered_of
 
@@ -92,6 +95,49 @@ def test_the_order_is_what_it_is_without_a_copy(tmp_path: Path, monkeypatch: pyt
         assert [batch["n"].tolist() for batch in loader] == wanted
         assert loader.state_dict()["data"] == state["data"]
         assert lowered_of(loader).order.lanes == 16
+
+
+def test_it_travels_to_where_there_is_no_copy(tmp_path: Path) -> None:
+    values = written(tmp_path, compression="gzip")
+    sent = pickle.dumps(ps.read(tmp_path / "x.h5", columns=["x", "n"]))
+    shutil.rmtree(tmp_path / "cache")
+    there = pickle.loads(sent)
+    assert (rows_of(there.batch(50)) == values).all()
+    with ps.Loader(there.shuffle(seed=3).batch(16)) as loader:
+        wanted = [batch["n"].tolist() for batch in ps.Loader(ps.read(tmp_path / "x.h5").shuffle(seed=3).batch(16))]
+        assert [batch["n"].tolist() for batch in loader] == wanted
+
+
+@pytest.mark.parametrize("joins", ["concat", "zip"])
+def test_beside_other_files_it_takes_as_many_lanes_as_without_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joins: str
+) -> None:
+    """Whatever a machine has room for: ranks of two machines take one order."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:  # packed it is a small part of what it is decoded
+        file.create_dataset("x", data=np.zeros((1_003, 100), "f4"), chunks=(500, 1), compression="gzip")
+        file.create_dataset("n", data=np.arange(1_003), chunks=(100,))
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file.create_dataset("x", data=np.zeros((1_003, 100), "f4"), chunks=(100, 100), compression="gzip")
+        file.create_dataset("m" if joins == "zip" else "n", data=np.arange(1_003), chunks=(100,))
+
+    def plan() -> ps.Dataset:
+        one, other = (ps.read(tmp_path / name, limits=ps.Limits(ratio=1 << 40)) for name in ("x.h5", "other.h5"))
+        if joins == "zip":
+            return ps.zip([one, other.select("m")]).shuffle(seed=3).batch(64)
+        return ps.concat([one.select("x", "n"), other]).shuffle(seed=3, block_rows=100).batch(64)
+
+    here = plan()
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path / "x.h5"))  # no folder
+        there = plan()
+    for most in (50_000, 200_000, 400_000, 800_000):
+        monkeypatch.setattr(dealt, "OPEN_BYTES", most)
+        taken = []
+        for data in (here, there):
+            with ps.Loader(data) as loader:
+                taken.append([batch["n"].tolist() for batch in loader])
+        assert taken[0] == taken[1], most
 
 
 def test_several_files_and_one_that_changed(tmp_path: Path) -> None:

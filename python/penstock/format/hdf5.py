@@ -25,7 +25,7 @@ from penstock.core.lru import Lru
 from penstock.core.verbs.options import Options
 from penstock.derived.downloads import copies_of, naming
 from penstock.format.hdf5_chunks import BlockedDataset
-from penstock.format.hdf5_turned import lie_across, turned
+from penstock.format.hdf5_turned import TurnedColumns, lie_across, turned
 from penstock.source.arrays.sliced import (
     ArrayColumn,
     ArrayFacts,
@@ -61,7 +61,12 @@ def open_hdf5(shards: Shards, read: ByteRanges, options: Options) -> SlicedArray
     try:
         with naming(shards, copies.paths.to_pylist()):
             source = _opened(files, options)
-        return replace(source, manifest=replace(source.manifest, shards=shards))
+        source = replace(source, manifest=replace(source.manifest, shards=shards))
+        if isinstance(source, TurnedColumns):
+            return replace(
+                source, again=partial(open_hdf5, shards, read, replace(options, progress=None, locate=None, find=None))
+            )
+        return source
     finally:
         files.close()  # what is mapped needs it no more, and what failed must not keep others from writing
 

@@ -10,11 +10,11 @@ import math
 import mmap
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from penstock.core.limits import Limits
 from penstock.core.warnings import warn
 from penstock.derived.files import derived_file
 from penstock.format.hdf5_chunks import BlockedDataset
-from penstock.source.arrays.sliced import ArrayColumn, ArrayFacts, bytes_of_row, unreadable
+from penstock.source.arrays.sliced import ArrayColumn, ArrayFacts, SlicedArrays, bytes_of_row, unreadable
 from penstock.source.arrays.strided import Mapped, PlacedColumn, PlacedColumns, stored_column
 from penstock.source.manifest import Manifest
 
@@ -57,9 +57,21 @@ class Datasets(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TurnedColumns(PlacedColumns):
-    """Columns in a file that was made. block_rows: as chunks have them, which says which rows a shuffle keeps together: so orders are the same with and without the file."""
+    """Columns in a file that was made. block_rows: as chunks have them, which says which rows a shuffle keeps together; lies_across: as of `SlicedArrays`. Both so that orders are the same with and without the file.
+
+    again: opens the files once more, where this is sent to: another machine has a cache of its own, or no room in it.
+    """
 
     block_rows: int = 1
+    again: Callable[[], PlacedColumns | SlicedArrays] | None = field(default=None, repr=False)
+    lies_across: ClassVar[bool] = True
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _opened_again, (self.again, tuple(self.columns))
+
+
+def _opened_again(again: Callable[[], PlacedColumns | SlicedArrays], names: Sequence[str]) -> Any:
+    return again().only(names)
 
 
 def lie_across(arrays: Sequence[ArrayFacts], rows_per_shard: int) -> bool:

@@ -52,7 +52,7 @@ class Read(Node):
     def open_bytes(self) -> int:
         """Bytes of all of them where blocks of them are open: what is compressed is unpacked there, what repeats may stand once."""
         source = self.opened.source
-        if not isinstance(source, BlockSource):
+        if not isinstance(source, BlockSource) and not getattr(source, "lies_across", False):
             return source.manifest.open_bytes
         return max(self.size_bytes, self.samples * sum(field.row_bytes for field in source.spec.values()))
 
