@@ -252,6 +252,7 @@ def test_codes_are_those_of_pandas() -> None:
         None if n < 0 else n for n in kinds.codes.tolist()
     ]
     assert ours(X.codes([7, 3]), x=[3, 7, 3]) == [1, 0, 1]
+    assert ours(X.codes([0.0, 1.0]), x=[-0.0, 1.0, 0.0]) == [0, 1, 0]
     with pytest.raises(ps.PlanError, match="'d' is none of 2 categories"):
         ours(S.codes(["a", "b"]), s=["a", "d"])
     with pytest.raises(ps.PlanError, match="each once"):

@@ -31,6 +31,8 @@ from penstock.plan.nodes.picked import Deduplicate
 
 #: Digests of more bytes lie in a file that has no name.
 _MOST_HELD = 1 << 30
+#: Changes when the kernel hashes words in another way, so that other rows may be picked.
+_HASHES = 2
 #: Rows have numbers of 32 bits here.
 _MOST_ROWS = (1 << 32) - 2
 #: Words of an n-gram.
@@ -87,7 +89,8 @@ def deduplicate_rows(
         first = _Rows(looking.rows, 2 if how == "exact" else settings.num_buckets, joined=how == "exact")
         return [_kept(first.sets("deduplicate", root, expression, words, settings, progress), keep)]
 
-    (picked,) = looking.picked([f"{expression!r} {words} {keep}"], make)
+    hashes = "" if how == "exact" else f" hashes {_HASHES}"
+    (picked,) = looking.picked([f"{expression!r} {words} {keep}{hashes}"], make)
     return Deduplicate(input=root, by=repr(expression), how=words, keep=keep, picked=picked)
 
 

@@ -87,7 +87,10 @@ def codes(value: Any, categories: tuple[Any, ...]) -> Any:
     column = value if isinstance(value, pa.Array) else pa.array(value)
     if is_list(column.type) or pa.types.is_temporal(column.type):
         raise TypeError("codes are for numbers, text and bytes")
-    found = pc.index_in(column, value_set=pa.array(categories, column.type))
+    wanted = pa.array(categories, column.type)
+    if pa.types.is_floating(column.type):  # of which Arrow compares the bits, and -0.0 has others than 0.0
+        column, wanted = (pc.add(one, pa.scalar(0.0, column.type)) for one in (column, wanted))
+    found = pc.index_in(column, value_set=wanted)
     if found.null_count > column.null_count:
         row = first_row(pc.and_(found.is_null(), column.is_valid()).to_numpy(zero_copy_only=False))
         raise RowError(row, f"{quoted(column[row].as_py())} is none of {len(categories):,} categories", DO)

@@ -258,6 +258,13 @@ def test_a_bad_pattern_is_an_error_and_nothing_else(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("pattern", ["", "(?=a)"])
+def test_a_pattern_that_matches_nothing_is_an_error(pattern: str, tmp_path: Path) -> None:
+    (tmp_path / "own.tiktoken").write_bytes(RANKS)
+    with pytest.raises(ps.PlanError, match="the tokenizer's own library breaks off"):
+        ps.text.Tokenize(ps.text.Tiktoken(tmp_path / "own.tiktoken", pattern, {}))
+
+
 @pytest.mark.parametrize(
     ("said", "match"),
     [
