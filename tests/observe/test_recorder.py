@@ -206,3 +206,50 @@ def test_a_snapshot_names_no_folder_and_no_secret(tmp_path: Any) -> None:
         text = json.dumps(loader.stats().as_dict())
         assert loader.stats().loader.name == "photos"
     assert "secret-place" not in text
+
+
+# What was taken
+
+
+def test_a_break_counts_what_was_taken_and_nothing_that_was_made_ahead() -> None:
+    """The first item holds many steps, all of which are there at once."""
+    with ps.Loader(ps.from_arrays({"x": np.arange(640)}).batch(16), prefetch=4) as loader:
+        for number, _ in enumerate(loader, start=1):
+            now = loader.stats()
+            assert (now.batches, now.samples, now.wait.count) == (number, 16 * number, number - 1)
+            if number == 5:
+                break
+        stats = loader.stats()
+        assert (stats.batches, stats.samples, stats.step.count, stats.wait.count) == (5, 80, 5, 4)
+        assert sum(stage.samples for stage in stats.stages) > 80, "stages say what they made"
+        for _ in loader:
+            pass
+        stats = loader.stats()
+        assert (stats.batches, stats.samples) == (40, 640)
+
+
+def test_steps_behind_the_first_item_count_as_the_time_for_them_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock of the test: 10 steps of 1 s behind a first wait of 3 s, of which 9 batches came in these 10 s; then 2 of an item of 10 that took 1 s to come."""
+    clock = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    recorder = Recorder(size=64)
+    recorder.asks((0, 0))
+    clock[0] += 3
+    recorder.gets(1, 0, 0, 10, 40)
+    clock[0] += 10
+    now = recorder.consumer.now((0, 10))
+    assert (now.taken.batches, now.taken.samples, now.taken.steady_samples, now.steady_s) == (10, 40, 36, 10)
+    assert now.waited == pytest.approx(3 / 13)
+    recorder.asks((0, 10))
+    clock[0] += 1
+    recorder.gets(1, 0, 10, 10, 40)
+    clock[0] += 2
+    recorder.rests((0, 12))
+    clock[0] += 100
+    now = recorder.consumer.now((0, 12))
+    assert (now.taken.batches, now.taken.samples, now.taken.steady_samples, now.steady_s) == (12, 48, 44, 13)
+    assert now.wait.count == 11
+    assert now.ready == pytest.approx(10 / 11)
+    assert now.waited == pytest.approx(4 / 16)
+    steps = [one for one in recorder.events_since(0)[0] if one.what == "step"]
+    assert [(one.first_step, one.steps, one.samples) for one in steps] == [(0, 10, 40), (10, 2, 8)]

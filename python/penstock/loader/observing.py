@@ -57,8 +57,7 @@ class Observing:
         if made is self._made and self._whole is not None and not self._is_running:
             return self._whole
         consumer, machine = self._recorder.consumer, self._recorder.machine
-        active_s = max(1e-9, made.elapsed_s - consumer.rested_now_s())
-        waited_s, steady_s = consumer.waited_now_s(), consumer.wait.sum_s + consumer.step.sum_s
+        now = consumer.now((here.epoch, here.step))
         told = ReporterFigures({}, 0, ()) if self._reporter is None else self._reporter.figures(self._number)
         found = replace(
             made,
@@ -67,15 +66,17 @@ class Observing:
             loader=replace(self._identity, rank=share.rank, world_size=share.world_size),
             epoch=here.epoch,
             step_number=here.step,
-            batches=consumer.batches,
-            waited=min(1.0, waited_s / active_s),
-            waited_s=waited_s,
-            wait=consumer.wait.times(),
+            samples=now.taken.samples,
+            samples_per_s=now.taken.samples / made.elapsed_s if made.elapsed_s else 0.0,
+            batches=now.taken.batches,
+            waited=now.waited,
+            waited_s=consumer.waited_now_s(),
+            wait=now.wait,
             step=consumer.step.times(),
             step_cpu=consumer.step_cpu,
-            ready=consumer.ready,
-            steady_s=steady_s,
-            steady_samples_per_s=consumer.steady_samples / steady_s if steady_s else 0.0,
+            ready=now.ready,
+            steady_s=now.steady_s,
+            steady_samples_per_s=now.taken.steady_samples / now.steady_s if now.steady_s else 0.0,
             machine=machine.look(),
             gpus=gpus_seen(),
             ranks=told.ranks,

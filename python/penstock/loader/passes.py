@@ -67,7 +67,7 @@ class EpochPass(Generic[BatchT]):
         finally:
             if self.number == progress.newest_pass:
                 progress.is_running = False
-                rank.recorder.rests()
+                rank.recorder.rests((progress.epoch, progress.step))
                 # At the interpreter's end modules are empty, and every run is closed.
                 if users_part is not None:
                     self.seen.end()
@@ -99,7 +99,7 @@ class EpochPass(Generic[BatchT]):
         while True:
             self._save_if_preempted()
             try:
-                rank.recorder.asks()
+                rank.recorder.asks((rank.progress.epoch, rank.progress.step))
                 with profiled("next batch"):
                     item = rank.items.next_item(rank.here, rank.about_stall)
             except WokenError:

@@ -14,12 +14,13 @@ from __future__ import annotations
 import time
 from contextvars import ContextVar
 from itertools import count
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from penstock.observe.events import Event
 from penstock.observe.history import History
 from penstock.observe.machine import MachineWatch
 from penstock.observe.quantiles import TimeHistogram
+from penstock.observe.snapshot import Times
 
 #: Events that are kept, about 2 MB.
 RING = 8192
@@ -34,6 +35,8 @@ _LONG_STEP_S = 0.0001
 
 #: As `Event`, with times in seconds of time.perf_counter().
 RawEvent: TypeAlias = tuple[str, str, float, float, int, int, int, int, int, int]
+#: Where the consumer stands: epoch, and step of its next batch.
+Place: TypeAlias = tuple[int, int]
 
 _recorder: ContextVar[Recorder | None] = ContextVar("penstock_recorder", default=None)
 
@@ -82,20 +85,23 @@ class Recorder:
         self.consumer.begin_run()
         self.machine.begin()
 
-    def asks(self) -> None:
-        """The consumer asks for an item."""
+    def asks(self, here: Place) -> None:
+        """The consumer asks for an item. here: the position of its next batch, which says how many batches of the item before it took."""
         now, consumer = time.perf_counter(), self.consumer
-        if (last := consumer.last) is not None:
-            began_at, epoch, first_step, steps, samples = last
-            consumer.last = None
-            if consumer.step_began_at is None:
-                consumer.step.add(max(0.0, now - began_at) / steps, steps)
-            else:
-                consumer.step.add(max(0.0, now - consumer.step_began_at))
+        if (item := consumer.item) is not None:
+            steps = item.steps_before(here)
+            samples = item.samples_in(steps)
+            if steps and (step_began_at := consumer.step_began_at) is not None:
+                consumer.step.add(max(0.0, now - step_began_at))
+            elif steps:
+                consumer.step.add(max(0.0, now - item.began_at) / steps, steps)
             if consumer.cpu_before_s is not None:
                 consumer.cpu_s += max(0.0, time.thread_time() - consumer.cpu_before_s)
-                consumer.sampled_s += max(0.0, now - began_at)
-            self.add(("step", "consumer", began_at, now, consumer.thread, epoch, first_step, steps, samples, 0))
+                consumer.sampled_s += max(0.0, now - item.began_at)
+            consumer.ends_item(steps)
+            if steps:
+                told = consumer.thread, item.epoch, item.first_step, steps, samples, 0
+                self.add(("step", "consumer", item.began_at, now, *told))
         consumer.asked_at = now
 
     @property
@@ -117,18 +123,58 @@ class Recorder:
         asked_at, consumer.asked_at, consumer.thread = consumer.asked_at, None, thread
         consumer.step_began_at = None
         if asked_at is not None:
-            consumer.waits(now - asked_at, steps, samples)
+            consumer.waits(now - asked_at)
             self.add(("wait", "consumer", asked_at, now, thread, epoch, first_step, steps, samples, 0))
-        consumer.last = now, epoch, first_step, steps, samples
+        consumer.begins_item(TakenItem(now, epoch, first_step, steps, samples, consumer.items == 1))
         consumer.cpu_before_s = time.thread_time() if consumer.items % _SAMPLED == 0 else None
 
-    def rests(self) -> None:
-        """The pass is over, or nothing came: what comes before it asks again is no step."""
+    def rests(self, here: Place) -> None:
+        """The pass is over, or nothing came: what comes before it asks again is no step. here: as `asks` has it."""
         consumer, now = self.consumer, time.perf_counter()
-        if consumer.last is not None and consumer.asked_at is None:
-            self.asks()  # the last step
-        consumer.asked_at = consumer.last = None
+        if consumer.item is not None and consumer.asked_at is None:
+            self.asks(here)  # the last step
+        consumer.asked_at = None
+        consumer.leaves_item()
         consumer.rests_since = now
+
+
+class TakenItem(NamedTuple):
+    """What the consumer has, and takes batch by batch."""
+
+    began_at: float
+    epoch: int
+    first_step: int
+    steps: int
+    samples: int
+    is_first: bool
+
+    def steps_before(self, here: Place) -> int:
+        """How many of its batches were taken where the consumer stands."""
+        epoch, step = here
+        if epoch != self.epoch:
+            return self.steps if epoch > self.epoch else 0
+        return min(self.steps, max(0, step - self.first_step))
+
+    def samples_in(self, steps: int) -> int:
+        """The samples of its first batches."""
+        return self.samples * steps // max(1, self.steps)
+
+
+class Taken(NamedTuple):
+    """What the consumer took so far. steady_samples: without the first batch. there: batches that came with one that was awaited."""
+
+    batches: int = 0
+    samples: int = 0
+    steady_samples: int = 0
+    there: int = 0
+
+    def and_of(self, item: TakenItem | None, steps: int) -> Taken:
+        """With the first batches of an item."""
+        if item is None or not steps:
+            return self
+        samples = item.samples_in(steps)
+        steady = samples - item.samples_in(1) if item.is_first else samples
+        return Taken(self.batches + steps, self.samples + samples, self.steady_samples + steady, self.there + steps - 1)
 
 
 class ConsumerTimes:
@@ -137,8 +183,6 @@ class ConsumerTimes:
     def __init__(self) -> None:
         self.thread = 0
         self.asked_at: float | None = None
-        #: When it got the last item: when, epoch, first step, steps, samples.
-        self.last: tuple[float, int, int, int, int] | None = None
         self.rests_since: float | None = None
         #: When its last step began, where steps are timed.
         self.step_began_at: float | None = None
@@ -149,11 +193,13 @@ class ConsumerTimes:
         self.wait, self.step = TimeHistogram(), TimeHistogram()
         self.waited_s = self.first_wait_s = self.rested_s = self.cpu_s = self.sampled_s = 0.0
         self.cpu_before_s: float | None = None
-        self.items = self.batches = self.steady_samples = self._ready = 0
-        self.last = self.rests_since = None
+        self.items = self._ready = 0
+        #: What it took, and the item that it has: one value, so that another thread never sees half of a change.
+        self._taken: tuple[Taken, TakenItem | None] = Taken(), None
+        self.rests_since = None
 
-    def waits(self, seconds: float, steps: int, samples: int) -> None:
-        """It waited for an item of some steps."""
+    def waits(self, seconds: float) -> None:
+        """It waited for an item."""
         if self.rests_since is not None and self.items:
             self.rested_s += max(0.0, time.perf_counter() - seconds - self.rests_since)
         self.rests_since = None
@@ -161,34 +207,70 @@ class ConsumerTimes:
         if self.items:
             self.wait.add(seconds)
             self._ready += seconds < READY_S
-            self.steady_samples += samples
-            if steps > 1:  # the item's other batches are there
-                self.wait.add(0.0, steps - 1)
-                self._ready += steps - 1
         else:
             self.first_wait_s = seconds
         self.items += 1
-        self.batches += steps
+
+    @property
+    def item(self) -> TakenItem | None:
+        """The item that it has."""
+        return self._taken[1]
+
+    def begins_item(self, item: TakenItem) -> None:
+        """It has another item, whose batches count as they are taken."""
+        self._taken = self._taken[0], item
+
+    def ends_item(self, steps: int) -> None:
+        """It took so many batches of its item, and takes no more of it."""
+        before, item = self._taken
+        after = before.and_of(item, steps)
+        if more := after.there - before.there:
+            self.wait.add(0.0, more)
+        self._taken = after, None
+
+    def leaves_item(self) -> None:
+        """It has none."""
+        self._taken = self._taken[0], None
+
+    def now(self, here: Place) -> ConsumerNow:
+        """What it took up to a position, in any thread."""
+        before, item = self._taken
+        taken = before if item is None else before.and_of(item, item.steps_before(here))
+        step_s = self.step.sum_s + self._going_on_s(item)
+        return ConsumerNow(
+            taken=taken,
+            wait=self.wait.times(zeros=taken.there - before.there),
+            ready=(self._ready + taken.there) / max(1, self.items - 1 + taken.there),
+            steady_s=self.wait.sum_s + step_s,
+            waited=min(1.0, self.waited_now_s() / max(1e-9, self.waited_now_s() + step_s)),
+        )
+
+    def _going_on_s(self, item: TakenItem | None) -> float:
+        """How long its step goes on, or those of an item whose steps are not timed one by one."""
+        if item is None:
+            return 0.0
+        began_at = self.step_began_at
+        return max(0.0, time.perf_counter() - (item.began_at if began_at is None else began_at))
 
     @property
     def step_cpu(self) -> float:
         """The share of its steps in which its thread had a CPU."""
         return min(1.0, self.cpu_s / max(1e-9, self.sampled_s))
 
-    @property
-    def ready(self) -> float:
-        """The share of batches that were ready."""
-        return self._ready / max(1, self.wait.count)
-
-    def rested_now_s(self) -> float:
-        """Seconds between passes, also of the pause that goes on."""
-        since = self.rests_since
-        return self.rested_s + (0.0 if since is None else max(0.0, time.perf_counter() - since))
-
     def waited_now_s(self) -> float:
         """Seconds of all waits, also of the one that goes on."""
         asked_at = self.asked_at
         return self.waited_s + (0.0 if asked_at is None else max(0.0, time.perf_counter() - asked_at))
+
+
+class ConsumerNow(NamedTuple):
+    """The consumer's figures. wait: for batches after the first. steady_s: since the first came, without pauses. waited: the share of waits, the first one with them, in waits and steps."""
+
+    taken: Taken
+    wait: Times
+    ready: float
+    steady_s: float
+    waited: float
 
 
 def record_for(recorder: Recorder | None) -> None:
