@@ -273,12 +273,12 @@ def test_one_of_a_loader_that_never_ran_is_closed() -> None:
     ps.Loader(DATA, observe=[closed]).close()
     loader = ps.Loader(DATA, observe=[dropped])
     del loader
-    assert (closed.closed, dropped.closed) == (1, 1)
+    until(lambda: (closed.closed, dropped.closed) == (1, 1))
     assert closed.snapshots == []
 
 
 def test_one_that_blocks_is_waited_for_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outlets, "_ENDS_S", 0.1)
+    monkeypatch.setattr(reporter, "_ENDS_S", 0.1)
     free = threading.Event()
 
     class Blocks(Keeps):
@@ -373,3 +373,132 @@ loader.close()
     assert found.returncode == 0, found.stderr
     assert found.stdout == "in the fork\nclosed after 0\n"
     assert [*folder.iterdir()] == []
+
+
+class BlocksAtTheEnd(Keeps):
+    """free: until then close() does not return."""
+
+    def __init__(self, free: threading.Event, all_are_there: threading.Barrier) -> None:
+        super().__init__()
+        self._free, self._all_are_there = free, all_are_there
+
+    def close(self) -> None:
+        self._all_are_there.wait(20)  # raises where another one is not being closed
+        super().close()
+        self._free.wait()
+
+
+def test_exporters_end_at_once_and_the_figures_say_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter, "_ENDS_S", 1.0)
+    free, barrier = threading.Event(), threading.Barrier(3)
+    blocked = [BlocksAtTheEnd(free, barrier) for _ in range(3)]
+    loader = ps.Loader(DATA, observe=blocked)
+    assert len([*loader]) == 1000
+    loader.close()
+    assert [one.closed for one in blocked] == [1, 1, 1]
+    assert [one["state"] for one in loader.stats().exporters.values()] == ["dropped"] * 3
+    assert "in time" in next(iter(loader.stats().exporters.values()))["error"]
+    free.set()
+    until(lambda: not [one for one in threading.enumerate() if one.name.startswith("penstock-observe")])
+
+
+def test_an_object_is_closed_once_and_takes_nothing_of_a_later_pass() -> None:
+    keeps = Keeps()
+    loader = ps.Loader(DATA, observe=[keeps, keeps])
+    assert len([*loader]) == 1000
+    loader.close()
+    told = [(one.at, one.batches) for one in keeps.snapshots]
+    assert len([*loader]) == 1000
+    loader.close()
+    assert keeps.closed == 1
+    assert [(one.at, one.batches) for one in keeps.snapshots] == told
+    (found,) = loader.stats().exporters.values()
+    assert (found["state"], found["written"]) == ("ended", len(told))
+
+
+def test_one_that_was_opened_is_closed_where_the_next_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, passed = list[Keeps](), Keeps()
+
+    def opens(text: str, *, rank: int) -> Keeps:
+        if text == "nope":
+            refuses(text, rank=rank)
+        opened.append(Keeps())
+        return opened[-1]
+
+    monkeypatch.setattr("penstock.observe.exporters.open_exporter", opens, raising=False)
+    with pytest.raises(OSError, match="nope"):
+        ps.Loader(DATA, observe=["a", passed, "b", "nope", "c"])
+    assert [one.closed for one in opened] == [1, 1]
+    assert passed.closed == 0
+
+
+def test_one_that_is_named_twice_is_opened_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    name = f"jsonl:{tmp_path}/run.jsonl"
+    monkeypatch.setenv("PENSTOCK_OBSERVE", f"{name},{name}")
+    with ps.Loader(DATA, observe=[name, name]) as loader:
+        assert len([*loader]) == 1000
+    lines = (tmp_path / "run.jsonl").read_text().splitlines()
+    assert len({json.loads(one)["at"] for one in lines}) == len(lines) > 0
+
+
+def test_without_a_thread_for_an_exporter_training_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeps, start = Keeps(), threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name.startswith("penstock-observe"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with caplog.at_level(logging.WARNING, "penstock"), ps.Loader(DATA, observe=[keeps]) as loader:
+        assert len([*loader]) == 1000
+        (found,) = loader.stats().exporters.values()
+    assert (found["state"], keeps.closed, keeps.snapshots) == ("dropped", 1, [])
+    assert "can't start new thread" in found["error"]
+    assert "is given up" in caplog.text
+
+
+def test_one_that_ends_the_interpreter_ends_itself_alone() -> None:
+    class Exits(Keeps):
+        def write(self, snapshot: Snapshot, events: list[Event]) -> None:
+            raise SystemExit(3)
+
+        def close(self) -> None:
+            super().close()
+            raise KeyboardInterrupt
+
+    exits = Exits()
+    with ps.Loader(DATA, observe=[exits]) as loader:
+        assert len([*loader]) == 1000
+    (found,) = loader.stats().exporters.values()
+    assert (found["state"], exits.closed) == ("dropped", 1)
+    assert "KeyboardInterrupt" in found["error"]
+
+
+UNCLOSED = """
+import sys
+import numpy as np
+import penstock as ps
+loader = ps.Loader(ps.from_arrays({"x": np.arange(640)}).batch(16), observe=sys.argv[1])
+for batch in loader:
+    pass
+"""
+
+
+def test_a_script_that_ends_without_close_tells_its_last_figures(tmp_path: Path, folder: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", UNCLOSED, f"jsonl:{path}"],
+        capture_output=True,
+        text=True,
+        env=os.environ | paths,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    last = json.loads(path.read_text().splitlines()[-1])
+    assert (last["batches"], last["samples"]) == (40, 640)
+    assert [stage["items"] > 0 for stage in last["stages"]] == [True] * len(last["stages"])
+    assert [*folder.glob("*")] == []

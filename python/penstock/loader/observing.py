@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 
@@ -19,6 +20,7 @@ from penstock.loader.share import RankShare
 from penstock.observe.exporters.protocol import Exporter
 from penstock.observe.folder import host_name
 from penstock.observe.gpu import gpus_seen
+from penstock.observe.outlets import Outlet
 from penstock.observe.recorder import Recorder
 from penstock.observe.reporter import GetObserved, Reporter, ReporterFigures, identity_number, reporter
 from penstock.observe.snapshot import Identity, PlanFacts, Snapshot
@@ -46,6 +48,8 @@ class Observing:
         )
         self._reporter: Reporter | None = None
         self._number = -1
+        self._outlets = dict[str, Outlet]()
+        self._was_ended = False
         self._facts_of: tuple[RankShare, PlanFacts] | None = None
         self._made: Snapshot | None = None
         self._whole: Snapshot | None = None
@@ -55,10 +59,10 @@ class Observing:
     def whole(self, made: Snapshot, share: RankShare, here: Position) -> Snapshot:
         """A snapshot of what makes items, with what the consumer, the machine and exporters say. made: the same object once nothing runs."""
         if made is self._made and self._whole is not None and not self._is_running:
-            return self._whole
+            return replace(self._whole, exporters=self._exporters())  # some end after what they were told last
         consumer, machine = self._recorder.consumer, self._recorder.machine
         now = consumer.now((here.epoch, here.step))
-        told = ReporterFigures({}, 0, ()) if self._reporter is None else self._reporter.figures(self._number)
+        told = ReporterFigures() if self._reporter is None else self._reporter.figures(self._number)
         found = replace(
             made,
             at=made.at or time.time(),
@@ -80,11 +84,14 @@ class Observing:
             machine=machine.look(),
             gpus=gpus_seen(),
             ranks=told.ranks,
-            exporters=told.exporters,
+            exporters=self._exporters(),
             lost_events=told.lost_events,
         )
         self._made, self._whole = made, judged(found)
         return self._whole
+
+    def _exporters(self) -> dict[str, object]:
+        return {name: outlet.figures() for name, outlet in self._outlets.items()}
 
     def _facts(self, share: RankShare) -> PlanFacts:
         if self._facts_of is None or self._facts_of[0] is not share:
@@ -100,17 +107,38 @@ class Observing:
     def open(self, rank: int) -> None:
         """Opens the exporters, in the calling thread: what cannot be opened is said where the loader is made. PlanError, or what the exporter raises."""
         self._identity = replace(self._identity, pid=os.getpid())  # another one in a fork
-        opened = [*self._opened(rank)]
+        opened = self._opened(rank)
         self._reporter = reporter()
         self._number = self._reporter.watch(self._get, self._recorder, opened)
+        self._outlets |= {outlet.name: outlet for outlet in self._reporter.outlets(self._number)}
         if (observed := self._get()) is not None:
-            weakref.finalize(observed, self._reporter.end, self._number).atexit = False
+            weakref.finalize(observed, self._reporter.end, self._number, waits=False).atexit = False
 
-    def _opened(self, rank: int) -> Iterator[tuple[str, Exporter]]:
-        """Those that were passed, then those that the environment names; of these, one that cannot be opened is left out with a warning."""
-        for one in self._options.exporters():
-            yield (printable(one), _open(one, rank)) if isinstance(one, str) else (_name_of(one), one)
-        for name in filter(None, map(str.strip, os.environ.get("PENSTOCK_OBSERVE", "").split(","))):
+    def _opened(self, rank: int) -> list[tuple[str, Exporter]]:
+        """Those that were passed, then those that the environment names; of these, one that cannot be opened is left out with a warning.
+
+        Objects that were passed are closed with the loader, and take nothing of it afterwards.
+        """
+        found, passed = list[tuple[str, Exporter]](), self._options.exporters()
+        try:
+            for one in passed:
+                if isinstance(one, str):
+                    found.append((printable(one), _open(one, rank)))
+                elif not self._was_ended:
+                    found.append((_name_of(one), one))
+        except BaseException:
+            for _, exporter in found:
+                if not any(exporter is one for one in passed):
+                    with suppress(Exception):
+                        exporter.close()
+            raise
+        return [*found, *self._of_environment(rank, passed)]
+
+    def _of_environment(self, rank: int, passed: Sequence[str | Exporter]) -> Iterator[tuple[str, Exporter]]:
+        named = map(str.strip, os.environ.get("PENSTOCK_OBSERVE", "").split(","))
+        for name in dict.fromkeys(filter(None, named)):
+            if name in [one for one in passed if isinstance(one, str)]:
+                continue
             try:
                 yield printable(name), _open(name, rank)
             except Exception as error:
@@ -134,6 +162,7 @@ class Observing:
         """The loader is closed."""
         if self._reporter is not None:
             self._reporter.end(self._number)
+            self._was_ended = True
 
 
 def loader_name(dataset: Dataset) -> str:

@@ -100,7 +100,7 @@ class LoaderOptions:
         return BadSamples(self.on_error, self.max_errors, quarantine)
 
     def exporters(self) -> tuple[str | Exporter, ...]:
-        """What `observe` names; PlanError for what is no exporter."""
+        """What `observe` names, each once; PlanError for what is no exporter."""
         given = self.observe
         found = (given,) if isinstance(given, str) or not isinstance(given, Sequence) else tuple(given)
         for one in found:
@@ -108,7 +108,7 @@ class LoaderOptions:
                 raise PlanError(
                     f"observe={quoted(one)}; pass names of exporters, such as 'jsonl:run.jsonl', or objects with write(snapshot, events) and close()"
                 )
-        return found
+        return tuple({one if isinstance(one, str) else id(one): one for one in found}.values())
 
     @property
     def is_frame(self) -> bool:

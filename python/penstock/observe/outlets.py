@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 from penstock.core.messages import printable
@@ -20,8 +22,6 @@ _QUEUED = 20
 _MOST_EVENTS = 20_000
 #: So many failures in a row, and it is given up.
 _FAILURES = 3
-#: How long the end waits for what an exporter still has to write.
-_ENDS_S = 3.0
 
 
 class Outlet:
@@ -40,7 +40,12 @@ class Outlet:
         self.written = self.left_out = self.failures = 0
         self.error = ""
         self._thread = threading.Thread(target=self._serve, name=f"penstock-observe-{name}", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # the system has no more threads to give
+            with suppress(Exception):
+                exporter.close()
+            self._give_up(f"no thread for it could be started ({error})")
 
     def put(self, snapshot: Snapshot, events: list[Event]) -> None:
         """Hands over; returns at once."""
@@ -66,15 +71,23 @@ class Outlet:
             "error": self.error,
         }
 
-    def end(self) -> None:
-        """Nothing more is handed over; waits some seconds for the rest."""
+    @property
+    def has_ended(self) -> bool:
+        """Whether its thread has."""
+        return not self._thread.is_alive()
+
+    def begin_end(self) -> None:
+        """Nothing more is handed over."""
         with self._lock:
             self._is_ending = True
             self._come.notify()
-        if self._thread is not threading.current_thread():
-            self._thread.join(_ENDS_S)
+
+    def wait_for_end(self, until: float) -> None:
+        """Waits for what is still to be written, up to a time of time.monotonic()."""
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(max(0.0, until - time.monotonic()))
             if self._thread.is_alive():
-                self._give_up(f"did not end within {_ENDS_S:g} s")
+                self._give_up("did not end in time")
 
     # In its thread
 
@@ -83,7 +96,7 @@ class Outlet:
         while (next_one := self._next()) is not None:
             try:
                 exporter.write(*next_one)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 in_a_row, self.failures = in_a_row + 1, self.failures + 1
                 self.error = _words(error)
                 if in_a_row >= _FAILURES:
@@ -93,7 +106,7 @@ class Outlet:
                 in_a_row, self.written, self.error = 0, self.written + 1, ""
         try:
             exporter.close()
-        except Exception as error:
+        except BaseException as error:  # of its own thread, which ends
             self.failures += 1
             self._give_up(_words(error))
         self._is_over = True
@@ -112,5 +125,5 @@ class Outlet:
             _log.warning("penstock: the exporter %s is given up: %s; training goes on without it", self.name, why)
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     return printable(f"{type(error).__name__}: {error}")

@@ -35,7 +35,7 @@ _log = logging.getLogger("penstock")
 EVERY_S, _FOLDER_RESTS_S = 0.5, 30.0
 #: How often other ranks are looked at, and how many times as long as that took is waited for the next time.
 _RANKS_S, _RANKS_SHARE = 2.0, 50
-#: How long the end waits for the thread.
+#: How long the end waits for the thread, and for what all exporters together still have to write.
 _ENDS_S = 3.0
 
 
@@ -96,9 +96,8 @@ class Watched:
 class ReporterFigures(NamedTuple):
     """What a loader's snapshot says of what is told."""
 
-    exporters: dict[str, dict[str, object]]
-    lost_events: int
-    ranks: tuple[RankFigures, ...]
+    lost_events: int = 0
+    ranks: tuple[RankFigures, ...] = ()
 
 
 class Reporter:
@@ -115,7 +114,8 @@ class Reporter:
         self._wake = threading.Lock()
         self._wake.acquire()
         self._folder_rests_until = 0.0
-        self._is_clean = False
+        self._is_clean = self._is_registered = False
+        self._unawaited: list[Outlet] = []
 
     def watch(self, get: GetObserved, recorder: Recorder, exporters: Opened) -> int:
         """Knows of a loader from now on, and tells of it once it runs; its number, for `go_on`, `pause` and `end`. Loaders that were given the same exporter share it."""
@@ -160,6 +160,10 @@ class Reporter:
         if watched is not None:
             watched.is_running = True
             with self._state:
+                if not self._is_registered:
+                    # Here, behind weakref's own: the last that was registered runs first, while what a loader's finalizers close still runs.
+                    atexit.register(_end_all)
+                    self._is_registered = True
                 self._start()
         return watched is not None
 
@@ -168,19 +172,27 @@ class Reporter:
         watched = self._watched.get(number)
         return watched is not None and watched.is_running
 
-    def end(self, number: int) -> None:
-        """The loader ends, perhaps since nobody holds it any more: from any thread."""
+    def end(self, *numbers: int, waits: bool = True) -> None:
+        """Loaders end: from any thread. waits: for what their exporters still have to write, some seconds for all together; else the interpreter's end waits."""
         if os.getpid() != self._process:
             return  # a fork of its process
-        self.pause(number)
-        watched = self._watched.pop(number, None)
-        if watched is None:
-            return
-        for key, (outlet, users) in [*self._outlets.items()]:
-            users.discard(number)
+        for number in numbers:
+            self.pause(number)
+        ended = [number for number in numbers if self._watched.pop(number, None) is not None]
+        outlets = []
+        for key, (outlet, users) in [*self._outlets.items()] if ended else ():
+            users.difference_update(ended)
             if not users and self._outlets.pop(key, None) is not None:
-                outlet.end()
-        self._end_thread_if_idle()
+                outlet.begin_end()
+                outlets.append(outlet)
+        if waits:
+            until = time.monotonic() + _ENDS_S
+            for outlet in outlets:
+                outlet.wait_for_end(until)
+        else:
+            self._unawaited = [outlet for outlet in self._unawaited if not outlet.has_ended] + outlets
+        if ended:
+            self._end_thread_if_idle()
 
     def _end_thread_if_idle(self) -> None:
         """Where no loader runs any more, there is nothing to tell."""
@@ -192,13 +204,17 @@ class Reporter:
         if thread is not None and thread is not threading.current_thread():
             thread.join(_ENDS_S)
 
+    def outlets(self, number: int) -> tuple[Outlet, ...]:
+        """A loader's."""
+        watched = self._watched.get(number)
+        return () if watched is None else watched.outlets
+
     def figures(self, number: int) -> ReporterFigures:
-        """What became of a loader's exporters, how many events were lost, and what other ranks do."""
+        """How many events of a loader were lost, and what other ranks do."""
         watched = self._watched.get(number)
         if watched is None:
-            return ReporterFigures({}, 0, ())
-        exporters = {outlet.name: outlet.figures() for outlet in watched.outlets}
-        return ReporterFigures(exporters, watched.lost_events, watched.ranks)
+            return ReporterFigures()
+        return ReporterFigures(watched.lost_events, watched.ranks)
 
     # In its thread
 
@@ -213,7 +229,7 @@ class Reporter:
             gpus_now()
             for number, watched in [*self._watched.items()]:
                 if watched.get() is None:
-                    self.end(number)
+                    self.end(number, waits=False)
                 elif watched.is_running:
                     self._tell(watched)
 
@@ -239,9 +255,11 @@ class Reporter:
 
     def end_all(self) -> None:
         """The interpreter ends."""
-        for number in [*self._watched]:
-            with suppress(Exception):
-                self.end(number)
+        with suppress(Exception):
+            self.end(*self._watched)
+        until = time.monotonic() + _ENDS_S
+        for outlet in self._unawaited:
+            outlet.wait_for_end(until)
 
 
 def _look_at_ranks(watched: Watched, snapshot: Snapshot) -> None:
@@ -276,7 +294,6 @@ def _forget() -> None:
     _of_process = Reporter()
 
 
-@atexit.register
 def _end_all() -> None:
     _of_process.end_all()
 
