@@ -40,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(reporter, "EVERY_S", 0.02)
     gc.collect()
     reporter.reporter().end_all()  # of loaders that earlier tests left
+    monkeypatch.setattr(reporter.reporter(), "_folder_rests_until", 0.0)  # after an error of an earlier test's folder
     yield tmp_path / "observe"
     assert "penstock-reporter" not in {thread.name for thread in threading.enumerate()}
 
@@ -502,3 +503,28 @@ def test_a_script_that_ends_without_close_tells_its_last_figures(tmp_path: Path,
     assert (last["batches"], last["samples"]) == (40, 640)
     assert [stage["items"] > 0 for stage in last["stages"]] == [True] * len(last["stages"])
     assert [*folder.glob("*")] == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_what_is_no_file_of_a_loader_is_never_waited_for(folder: Path) -> None:
+    folder.mkdir()
+    os.mkfifo(folder / "a.snapshot.json")
+    (folder / "b.snapshot.json").symlink_to(folder / "a.snapshot.json")
+    (folder / "c.snapshot.json").write_text('{"version": 1, "loader": {"host": 3}}')
+    (folder / "d.snapshot.json").write_text("[" * 100_000)
+    (folder / "e.snapshot.json").mkdir()
+    assert read_snapshots() == []
+    with ps.Loader(DATA) as loader:
+        _batches = begun(loader)
+        (found,) = until(read_snapshots)
+    assert found["loader"]["pid"] == os.getpid()
+
+
+def test_an_empty_name_of_the_folder_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default folder, which must then be of this user alone."""
+    monkeypatch.setenv("PENSTOCK_OBSERVE_DIR", "")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "penstock").mkdir()
+    (tmp_path / "penstock").chmod(0o777)
+    with pytest.raises(StorageError, match="is not a folder of this user's alone"):
+        write_snapshot(Snapshot(loader=Identity(pid=os.getpid(), host="h", number=1, started_at=time.time())))

@@ -12,12 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.core.errors import StorageError
+from penstock.core.errors import DataError, StorageError
 from penstock.observe.snapshot import Identity, Snapshot
 
 #: What the content of a file is; another one is not read.
 VERSION = 1
-_SUFFIX = ".snapshot.json"
+SUFFIX = ".snapshot.json"
+#: A larger file is none of a loader's.
+_MOST_BYTES = 16 << 20
 #: Another machine's file that was written so long ago is of a process that has ended.
 STALE_S = 60.0
 #: A process that began so much later than a loader is another one of the same number.
@@ -62,26 +64,51 @@ def remove_snapshot(loader: Identity) -> None:
 def read_snapshots(folder: Path | None = None) -> list[dict[str, Any]]:
     """What loaders of this user say now, by process and number: the values of `Snapshot.as_dict()`. Files of processes that have ended are removed."""
     found = []
-    for path in sorted((folder or snapshots_folder()).glob(f"*{_SUFFIX}")):
+    for path in sorted((folder or snapshots_folder()).glob(f"*{SUFFIX}")):
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(values, dict) or values.pop("version", None) != VERSION:
-                continue
-            is_over = _is_over(values)
-        except (OSError, ValueError, KeyError, TypeError):  # removed meanwhile, or no file of ours
+            values, _ = read_file(path)
+            loader, is_over = values["loader"], _is_over(values)
+            place = str(loader["host"]), int(loader["pid"]), int(loader["number"])
+        except (
+            OSError,
+            DataError,
+            ValueError,
+            KeyError,
+            TypeError,
+            OverflowError,
+        ):  # removed meanwhile, or no file of ours
             continue
         if is_over:
             with suppress(OSError):
                 path.unlink()
         else:
-            found.append(values)
-    return sorted(found, key=lambda one: (one["loader"]["host"], one["loader"]["pid"], one["loader"]["number"]))
+            found.append((place, values))
+    return [values for _, values in sorted(found, key=lambda one: one[0])]
+
+
+def read_file(path: Path, *, owner: int | None = None) -> tuple[dict[str, Any], os.stat_result]:
+    """What one file says, and the file's state; never waits, whatever lies there. owner: whose it must be. DataError for what is no file of a loader."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if owner is not None and status.st_uid != owner:
+            raise DataError("belongs to another user")
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+            raise DataError("is no file of a loader")
+        content = file.read(_MOST_BYTES)
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        raise DataError("is half-written, or no file of a loader") from None
+    if not isinstance(values, dict) or values.pop("version", None) != VERSION:
+        raise DataError("is of another version of Penstock, or no file of a loader")
+    return values, status
 
 
 def file_name(loader: Identity) -> str:
     """Of a loader's file."""
     host = "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in loader.host)
-    return f"{host}-{loader.pid}-{loader.number}{_SUFFIX}"
+    return f"{host}-{loader.pid}-{loader.number}{SUFFIX}"
 
 
 def host_name() -> str:
@@ -93,7 +120,7 @@ def _own_folder() -> Path:
     """The folder, made where it was not there. StorageError where others could write there, or it is somebody else's."""
     folder = snapshots_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if "PENSTOCK_OBSERVE_DIR" in os.environ or not hasattr(os, "getuid"):
+    if os.environ.get("PENSTOCK_OBSERVE_DIR") or not hasattr(os, "getuid"):
         return folder  # chosen by the user, who may share it with other machines
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import tempfile
@@ -15,13 +14,12 @@ from typing import Any
 import psutil
 
 from penstock.core.errors import DataError
-from penstock.observe.folder import STALE_S, VERSION, host_name, snapshots_folder
+from penstock.observe.folder import STALE_S, SUFFIX, host_name, read_file, snapshots_folder
 from penstock.observe.snapshot import Snapshot
 from penstock.observe.snapshot_of import snapshot_of
 
-_SUFFIX = ".snapshot.json"
-#: A larger file is none of a loader's, and so many files are looked at.
-_MOST_BYTES, _MOST_FILES = 16 << 20, 4_096
+#: So many files are looked at.
+_MOST_FILES = 4_096
 #: A loader that told nothing for so long hangs, is stopped, or holds the interpreter.
 SILENT_S = 5.0
 #: A process that began so much later than its loader is another one of the same number.
@@ -87,7 +85,7 @@ def _files(folder: Path, found: AllSeen) -> Iterator[Path]:
             found.ignored.append((folder, "is no folder of this user"))
             return
         with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.name.endswith(_SUFFIX) and entry.name[0] != ".")
+            names = sorted(entry.name for entry in entries if entry.name.endswith(SUFFIX) and entry.name[0] != ".")
     except FileNotFoundError:
         return
     except OSError as error:
@@ -98,20 +96,7 @@ def _files(folder: Path, found: AllSeen) -> Iterator[Path]:
 
 def _seen(path: Path) -> LoaderSeen:
     """What one file says. DataError for what is no running loader of this user."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if status.st_uid != os.getuid():
-            raise DataError("belongs to another user")
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
-            raise DataError("is no file of a loader")
-        content = file.read(_MOST_BYTES)
-    try:
-        values = json.loads(content)
-    except (ValueError, RecursionError):
-        raise DataError("is half-written, or no file of a loader") from None
-    if not isinstance(values, dict) or values.pop("version", None) != VERSION:
-        raise DataError("is of another version of Penstock, or no file of a loader")
+    values, status = read_file(path, owner=os.getuid())
     snapshot = snapshot_of(values)
     age_s = max(0.0, time.time() - status.st_mtime)
     if has_ended(snapshot, age_s):
