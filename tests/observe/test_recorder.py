@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.loader.child.maker import _MORE
 from penstock.observe.events import Event
 from penstock.observe.quantiles import TimeHistogram
 from penstock.observe.recorder import RawEvent, Recorder
@@ -253,3 +254,23 @@ def test_steps_behind_the_first_item_count_as_the_time_for_them_does(monkeypatch
     assert now.waited == pytest.approx(4 / 16)
     steps = [one for one in recorder.events_since(0)[0] if one.what == "step"]
     assert [(one.first_step, one.steps, one.samples) for one in steps] == [(0, 10, 40), (10, 2, 8)]
+
+
+def test_figures_of_an_isolated_loader_come_while_the_consumer_works() -> None:
+    """It takes no item meanwhile, with which they would come; what the child sends besides waits, as much as it may send ahead, and no item is lost."""
+    dataset = ps.from_arrays({"x": np.arange(40_000)}).batch(4)
+    with ps.Loader(dataset, isolation="process", epochs=1, prefetch=4) as loader:
+        batches = iter(loader)
+        first = next(batches)
+        deadline = time.monotonic() + 60
+        while not (found := loader._rank.snapshot()).stages:
+            assert time.monotonic() < deadline, "the figures never came"
+        for _ in range(20):
+            loader._rank.snapshot()
+        child = getattr(loader._rank.items, "_child")  # noqa: B009  # of one kind of source
+        assert len(child._items) <= _MORE
+        assert (found.samples, found.batches) == (4, 1)
+        assert found.waited < 1
+        rows = np.concatenate([batch["x"] for batch in [first, *batches]])
+    assert rows.tolist() == [*range(40_000)]
+    assert loader.stats().samples == 40_000

@@ -43,7 +43,9 @@ _LOADER = Purpose(
 )
 #: How long the child may take to end by itself, and to answer about its figures.
 _ENDS_S, _ANSWERS_S = 1.0, 5.0
-#: The number of figures that nobody waits for.
+#: How long figures are waited for that nobody needs, and how often is looked for them.
+_MOMENT_S, _PAUSE_S = 0.1, 0.002
+#: The number of these figures.
 _LATER = 0
 
 
@@ -122,12 +124,34 @@ class Child:
             self._tell()
 
     def stats_at_once(self) -> Snapshot | None:
-        """The figures that came last; newer ones are asked for, and come with the next items. None before the first."""
+        """The figures now, or those that came last where the child takes longer to answer than a moment. None before the first."""
         if not self._is_asked:
             self._is_asked = True
             with suppress(EndedError):
                 self._link.send(AskFigures(_LATER))
+        until = time.monotonic() + _MOMENT_S
+        while self._is_asked and time.monotonic() < until and self._take_what_came():
+            time.sleep(_PAUSE_S)
         return self._latest
+
+    def _take_what_came(self) -> bool:
+        """Takes the messages that are there, without a wait, and so that no thread that awaits an item waits longer; False where the child has ended, which that thread tells.
+
+        Items that come wait for it: no more of them than the child may send before one is taken.
+        """
+        while self._is_asked and self._receiving.acquire(blocking=False):
+            try:
+                if not self._link.wire.has_more(0.0):
+                    break
+                self._take(self._link.receive())
+            except EndedError:
+                return False
+            except BaseException:  # as in _receive
+                self.kill()
+                raise
+            finally:
+                self._receiving.release()
+        return self.is_running
 
     def stats(self) -> Snapshot | None:
         """The figures of the loader in the child; None where it does not answer."""
