@@ -313,7 +313,7 @@ def test_stats_show_every_number_and_the_last_decisions() -> None:
         json.dumps(tuning)
         line = next(line for line in loader.report().splitlines() if line.startswith("tuning: "))
         assert "map waits" in line
-        assert "the last: prefetch 2 → 3" in line
+        assert "the last: prefetch 2 -> 3" in line
     assert loader.stats()["tuning"] == tuning, "they outlive the pass"
 
 

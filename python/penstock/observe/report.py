@@ -121,7 +121,7 @@ def _tuning(stats: Named) -> list[str]:
     if not tuning["decisions"]:
         return ["", f"tuning: {values}; nothing was changed"]
     last = tuning["decisions"][-1]
-    change = f"{last['knob']} {last['from']} → {last['to']} after {last['at_s']:.1f} s ({last['why']})"
+    change = f"{last['knob']} {last['from']} -> {last['to']} after {last['at_s']:.1f} s ({last['why']})"
     return ["", f"tuning: {values}; {tuning['changes']:,} changes, the last: {change}"]
 
 
@@ -172,7 +172,7 @@ def _advice(stats: Named) -> list[str]:
     for one in advice:
         gains = gain_words(one["gain"])
         lines.append(f"  {one['rule']}: {one['evidence']}")
-        lines.append(f"    → {one['change']}{f' ({gains})' if gains else ''}")
+        lines.append(f"    -> {one['change']}{f' ({gains})' if gains else ''}")
     return lines
 
 
