@@ -12,6 +12,7 @@ import pytest
 
 import penstock.observe.rules as all_rules
 from penstock.core.files.traffic import Traffic
+from penstock.observe.report import report_text
 from penstock.observe.rules import RULES
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.snapshot import (
@@ -361,3 +362,39 @@ def test_odd_figures_break_no_rule(name: str) -> None:
     ):
         found = judged(replace(snapshot, **other))  # type: ignore[arg-type]
         assert found.verdict.endswith(".")
+
+
+def test_a_loop_that_does_nothing_is_promised_no_gain_that_nobody_measured() -> None:
+    """Its step is no limit, so that the arithmetic would say hundreds of times."""
+    for found in (
+        judge(run(wait_s=0.01, step_s=1e-6, machine=BUSY)),
+        judge(run(wait_s=0.01, step_s=2e-5, machine=replace(IDLE, interpreter_wait_s=0.005), step_cpu=0.97)),
+    ):
+        assert found.advice[0].rule in ("busy_cpus", "held_interpreter")
+        assert all(one.gain is None or one.gain <= 4 for one in found.advice)
+        assert found.advice[0].gain is None
+
+
+def test_more_cores_than_there_are_help_no_loop_that_holds_the_interpreter() -> None:
+    machine = Machine(cores=4, usable_cores=4, mean_cpu=0.6, mean_process_cpu=0.6, interpreter_wait_s=0.005)
+    found = judge(run(wait_s=0.02, step_s=0.005, machine=machine, step_cpu=0.97))
+    assert found.advice[0].rule == "held_interpreter"
+    assert found.advice[0].gain == pytest.approx(1 / 0.6)
+
+
+@pytest.mark.parametrize(("value", "change"), [(4, "a larger batch, or prefetch=8"), (16, "a larger batch")])
+def test_no_more_is_to_be_made_ahead_than_fits(value: int, change: str) -> None:
+    tuning = {"values": {"prefetch": {"value": value, "most": 16, "unit": "items", "fixed": False}}}
+    found = judge(run(stage("read", "io", 0.4), machine=IDLE, tuning=tuning))
+    assert (found.advice[0].rule, found.advice[0].change) == ("few_ahead", change)
+
+
+def test_the_first_batch_alone_says_nothing_of_what_limits() -> None:
+    first = run(stage("read", "io", 0.2), wait=Times(), step=times(0.001, count=1), waited=0.99, machine=IDLE)
+    assert judge(first).bottleneck == "nothing"
+    assert "the first batch" in judge(first).text
+
+
+def test_a_gain_that_is_none_is_not_told() -> None:
+    (line,) = [one for one in report_text(judged(CASES["the step"][0])).splitlines() if "torch.profiler" in one]
+    assert "more" not in line

@@ -26,7 +26,7 @@ def rate_of(now: Snapshot) -> float:
 
 def gain_of(advice: Advice) -> str:
     """What to expect: gain_of(Advice(rule="", evidence="", remedy="", gain=1.4)) == "up to 40% more"; "" for what cannot be told, or is not worth it."""
-    return "" if advice.gain is None or advice.gain < 1 + _ALIKE else gain_words(advice.gain)
+    return gain_words(advice.gain)
 
 
 def bytes_words(size_bytes: float) -> str:

@@ -12,7 +12,11 @@ from penstock.observe.snapshot import Advice, Snapshot
 #: Pieces of advice that are given at once.
 _MOST = 4
 #: A smaller gain is no reason to change anything.
-_WORTH = 0.02
+_WORTH = 0.03
+#: Of the first batch alone, before which files are opened and kernels compiled.
+_ONLY_FIRST = (
+    "Only the first batch was made, which comes later than others: what limits the rate shows from the second on."
+)
 #: The rule that always finds something.
 _LAST = "slow_stage"
 
@@ -33,6 +37,8 @@ def judge(snapshot: Snapshot) -> Verdict:
     seen = SeenRun(snapshot)
     findings = [found for rule in RULES if (found := rule(seen)) is not None]
     first = findings[0]
+    if not snapshot.wait.count and not seen.is_fed and first.bottleneck != "start":
+        return Verdict("nothing", _ONLY_FIRST)
     others = [one for one in findings[1:_MOST] if one.advice.rule != _LAST]
     return Verdict(first.bottleneck, _text(seen, first), tuple(one.advice for one in (first, *others)))
 
@@ -46,8 +52,8 @@ def judged(snapshot: Snapshot) -> Snapshot:
 
 
 def gain_words(gain: float | None) -> str:
-    """What a change gains, as people say it."""
-    if gain is None:
+    """What a change gains, as people say it: gain_words(1.4) == "up to 40% more"; "" for what cannot be told, or is not worth it."""
+    if gain is None or gain < 1 + _WORTH:
         return ""
     return f"up to {gain:.1f} times the rate" if gain >= 2 else f"up to {gain - 1:.0%} more"
 
@@ -55,6 +61,6 @@ def gain_words(gain: float | None) -> str:
 def _text(seen: SeenRun, found: RuleFinding) -> str:
     advice = found.advice
     head = found.head or seen.head_of(next(stage for stage in seen.snapshot.stages if stage.name == found.bottleneck))
-    expected = gain_words(advice.gain) if advice.gain is not None and advice.gain >= 1 + _WORTH else ""
+    expected = gain_words(advice.gain)
     gains = f"; it gains {expected}" if expected and found.bottleneck != "consumer" else ""
     return f"{head}; {advice.remedy}{gains}."

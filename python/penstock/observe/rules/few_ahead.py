@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import IDLE, SeenRun
 from penstock.observe.snapshot import Advice
@@ -20,6 +23,8 @@ def few_ahead(seen: SeenRun) -> RuleFinding | None:
     change = (
         f"leave {' and '.join(f'{name}={value}' for name, value in fixed.items())} out, which are tuned then"
         if fixed
+        else "a larger batch"
+        if _is_at_most(snapshot.tuning)
         else "a larger batch, or prefetch=8"
     )
     advice = Advice(
@@ -34,3 +39,9 @@ def few_ahead(seen: SeenRun) -> RuleFinding | None:
         advice=advice,
         head=f"Too little is made ahead: the consumer waited {seen.waited:.0%} of the time for data, while no stage was busy",
     )
+
+
+def _is_at_most(tuning: Mapping[str, Any]) -> bool:
+    """Whether the tuner has as many batches made ahead as fit already."""
+    found = tuning.get("values", {}).get("prefetch")
+    return found is not None and found["value"] >= found["most"]

@@ -30,7 +30,7 @@ def held_interpreter(seen: SeenRun) -> RuleFinding | None:
         evidence=f"a thread waits {1000 * waits_s:.1f} ms for Python's interpreter, and the loop computes {snapshot.step_cpu:.0%} of its step",
         remedy="the training loop holds the interpreter, which the loader's threads need between their native calls: make batches in a process of their own",
         change="Loader(…, isolation='process')",
-        gain=max(1.0, 1 / (seen.rate * max(1e-9, loop_s, function_s))),
+        gain=seen.told(min(1 / (seen.rate * max(1e-9, loop_s, function_s)), seen.usable / max(0.1, seen.cores_used))),
     )
     return RuleFinding(
         bottleneck="interpreter",

@@ -10,6 +10,8 @@ from penstock.observe.snapshot import Snapshot, StageFigures
 ENOUGH, MUCH = 0.05, 0.20
 #: From so many batches on, the first one is told apart from those behind it.
 _STEADY = 4
+#: A step of less than this part of the wait does next to nothing; up to this gain, its other limits count.
+_LITTLE, _MOST_GUESSED = 0.1, 4.0
 #: Of the cores: so much is all that a process gets, and so little is none.
 ALL_BUSY, IDLE = 0.8, 0.5
 
@@ -92,8 +94,8 @@ class SeenRun:
 
     # Gain
 
-    def gain(self, *stages: StageFigures, factor: float = float("inf"), cores: float = 0.0) -> float:
-        """The rate after a change by the rate now: until the consumer's step, another stage or the cores are the limit.
+    def gain(self, *stages: StageFigures, factor: float = float("inf"), cores: float = 0.0) -> float | None:
+        """The rate after a change by the rate now: until the consumer's step, another stage or the cores are the limit; see `told`.
 
         stages: which the change makes `factor` times as fast, and with a stage that reads all that do. They are the limit now; where they have nothing to do any more, their threads use no
         core. cores: that are used no more besides.
@@ -110,7 +112,12 @@ class SeenRun:
         used = self.cores_used - min(cores, 0.95 * self.cores_used)
         if used > 0:
             limits.append(self.rate * self.usable / used)
-        return max(1.0, min(limits) / self.rate)
+        return self.told(min(limits) / self.rate)
+
+    def told(self, gain: float) -> float | None:
+        """A gain of at least 1. None where the loop does next to nothing, so that what it costs to hand over a batch may be the limit, which nobody measured."""
+        is_guess = gain > _MOST_GUESSED and self.step_s < self.wait_s * _LITTLE
+        return None if is_guess else max(1.0, gain)
 
     def head_of(self, stage: StageFigures) -> str:
         """The usual sentence."""
