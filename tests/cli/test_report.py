@@ -103,3 +103,10 @@ def test_clocks_that_jump_and_loaders_that_share_a_file(tmp_path: Path) -> None:
     shown = invoke("report", written(tmp_path / "run.jsonl", [*one, *other])).stdout.replace("\n", " ")
     assert "7,200 s ahead of the loader's own time" in shown
     assert "validation; rank 0 of 4" in shown
+
+
+def test_a_file_of_another_program_is_told_by_what_it_lacks(tmp_path: Path) -> None:
+    odd = [replace(one, memory={"budget_bytes": 5}) for one in a_run(2)]
+    said = complaint(written(tmp_path / "odd.jsonl", odd))
+    assert "the last snapshot has no 'held_bytes'; pass what observe='jsonl:FILE' wrote" in said
+    assert "KeyError" not in said

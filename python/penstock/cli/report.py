@@ -120,9 +120,8 @@ def _text(now: Snapshot) -> str:
     try:
         return report_text(now)
     except (KeyError, TypeError, ValueError) as error:  # written by hand, or by another program
-        raise DataError(
-            f"the last snapshot: {error!r} is missing or no figure; pass what observe='jsonl:FILE' wrote"
-        ) from None
+        found = f"has no {error.args[0]!r}" if isinstance(error, KeyError) else f"has a figure that is none ({error})"
+        raise DataError(f"the last snapshot {found}; pass what observe='jsonl:FILE' wrote") from None
 
 
 def _lines(lines: Sequence[str]) -> None:
