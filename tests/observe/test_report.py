@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.observe.report import report_text
+from penstock.observe.snapshot import Advice, Times
 
 
 @pytest.fixture
@@ -33,3 +40,30 @@ def test_figures_outlive_the_pass(loader: ps.Loader, how: str) -> None:
     assert [stage["name"] for stage in stats["stages"]][-1] == "deliver"
     assert loader.stats() == stats
     assert "No batch" not in loader.report()
+
+
+def test_a_report_prints_where_the_output_is_ascii(loader: ps.Loader) -> None:
+    for _ in loader:
+        pass
+    advice = Advice(rule="a", evidence="5 µs", remedy="more", change="Loader(…, prefetch=8)", gain=1.4)
+    found = replace(loader.stats(), advice=(advice,))
+    text = report_text(found)
+    assert text.isascii()
+    assert "    -> Loader(..., prefetch=8) (up to 40% more)" in text.splitlines()
+
+
+def test_figures_are_read_like_the_dict_that_they_were(loader: ps.Loader) -> None:
+    for _ in loader:
+        pass
+    stats = loader.stats()
+    plain = {name: getattr(stats, name) for name in stats}
+    kind: Any = Mapping
+    assert isinstance(stats, kind)
+    assert (dict(stats), {**stats}, dict(stats.items())) == (plain, plain, plain)
+    assert dict(zip(stats.keys(), stats.values(), strict=True)) == plain
+    assert (len(stats), stats.get("samples"), stats.get("nope", 3)) == (len(plain), 100, 3)
+    assert ("samples" in stats, "nope" in stats, 3 in stats) == (True, False, False)
+    with pytest.raises(KeyError, match="nope"):
+        stats["nope"]
+    assert json.loads(json.dumps(stats.as_dict()))["stages"][0]["name"] == stats["stages"][0]["name"]
+    assert Times(), "figures without a count are no false value"

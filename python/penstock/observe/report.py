@@ -41,9 +41,11 @@ def report_text(stats: Named) -> str:
     rows = [_row(stage) for stage in stats["stages"]]
     found = lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats) + _stalls(stats)
     found += _tuning(stats) + _functions(stats) + _ray(stats) + _ranks(stats) + _advice(stats)
-    return "\n".join(map(printable, found))
+    return "\n".join(map(printable, found)).translate(_PLAIN)
 
 
+#: Signs that an output in ASCII has none of; `print` would raise.
+_PLAIN = str.maketrans({"→": "->", "…": "...", "µ": "u"})
 _HEAD = f"{'stage':<22}{'samples/s':>12}{'MB/s':>9}{'busy':>7}{'input':>7}{'output':>8}{'queue':>7}{'threads':>9}"
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 
 class NamedFigures:
-    """NamedFigures that are also found by name: `stats["samples"]` is `stats.samples`."""
+    """Figures that are also found by name, as in a mapping (of which a stage has no `items()`, since that is a figure of it): `stats["samples"]` is `stats.samples`, and `dict(stats)` has them all."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in _names_of(self):
@@ -28,6 +28,13 @@ class NamedFigures:
     def keys(self) -> tuple[str, ...]:
         """The figures' names."""
         return _names_of(self)
+
+    def values(self) -> tuple[Any, ...]:
+        """The figures, in the order of their names."""
+        return tuple(getattr(self, name) for name in _names_of(self))
+
+    def __len__(self) -> int:
+        return len(_names_of(self))
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON knows."""
@@ -182,7 +189,7 @@ class RankFigures(NamedFigures):
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot(NamedFigures):
-    """NamedFigures since the running pipeline was started, or of the last that ran.
+    """Figures since the running pipeline was started, or of the last that ran.
 
     at: when, in seconds since 1970. waited: the share of the time that the consumer waited for data. wait: how long it waited for each batch; step: how long it worked on each, both after the
     first one, which `first_batch_s` tells. steady_s, steady_samples_per_s: the time since the first batch came, without pauses between passes, and the rate of
@@ -228,3 +235,10 @@ class Snapshot(NamedFigures):
     exporters: dict[str, Any] = field(default_factory=dict)
     lost_events: int = 0
     ray: dict[str, Any] | None = None
+
+    def items(self) -> tuple[tuple[str, Any], ...]:
+        """The figures with their names."""
+        return tuple((name, getattr(self, name)) for name in _names_of(self))
+
+
+Mapping.register(Snapshot)
