@@ -137,6 +137,7 @@ def test_what_is_missing_is_said_first(tmp_path: Path) -> None:
     assert done.stdout.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_dry_run_of_every_part(tmp_path: Path) -> None:

@@ -110,9 +110,7 @@ def test_the_example_of_the_readme_runs(installed: Environment, photos: Path) ->
     lines = installed.run("python", "-I", "example.py").splitlines()
     assert lines[-1] == f"(16, 3, 64, 64) int64 {installed.packages / 'penstock' / '__init__.py'}"
     assert "'step': 2" in lines[0] or "'epoch': 1" in lines[0]
-    assert any(
-        "bottleneck" in line for line in lines
-    )  # which one, or that data is none: a quick machine makes 3 batches ahead
+    assert any("samples/s" in line for line in lines)
 
 
 def test_the_quick_demo_runs_in_20_seconds(installed: Environment) -> None:

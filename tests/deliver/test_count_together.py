@@ -21,7 +21,7 @@ SCRIPT = Path(__file__).with_name("count_run.py")
 ROWS = 3_000
 
 
-@pytest.fixture(scope="module", params=[2, 3])
+@pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.long)])
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each rank saw."""
     pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -76,6 +76,7 @@ def test_hugging_face(tmp_path: Path, ranks: int) -> None:
         assert found["whole"].get("evaluated", True)
 
 
+@pytest.mark.long
 def test_compiled_profiled_and_with_fabric() -> None:
     pytest.importorskip("lightning_fabric", reason="Lightning is not installed")
     pytest.importorskip("tensordict", reason="tensordict is not installed")

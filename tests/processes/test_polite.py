@@ -81,6 +81,7 @@ def wait_for_start(workers: Any, *given: Any, begin: Any = fetching.Workers.begi
     workers._starting.join()
 
 
+@pytest.mark.long
 def test_the_drop_in_starts_at_the_lowest_priority_and_fetches_at_full(
     noted: Noted, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def asked(port: int, query: str) -> list[dict[str, Any]]:
         return []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="Prometheus is not installed (Debian: apt-get install prometheus)"
