@@ -34,7 +34,9 @@ class Outlet:
     def __init__(self, name: str, exporter: Exporter) -> None:
         self.name, self.exporter = name, exporter
         self._queue = deque[tuple[Snapshot, list[Event]]]()
-        self._lock = threading.Lock()
+        self._lock = (
+            threading.RLock()
+        )  # a finalizer that ends a loader may run wherever memory is asked for, also while it is held
         self._come = threading.Condition(self._lock)
         self._is_ending, self._is_over = False, False
         self.written = self.left_out = self.failures = 0
