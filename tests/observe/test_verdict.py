@@ -398,3 +398,8 @@ def test_the_first_batch_alone_says_nothing_of_what_limits() -> None:
 def test_a_gain_that_is_none_is_not_told() -> None:
     (line,) = [one for one in report_text(judged(CASES["the step"][0])).splitlines() if "torch.profiler" in one]
     assert "more" not in line
+
+
+def test_an_interrupt_among_steps_of_a_microsecond_is_no_outlier() -> None:
+    found = judge(run(wait_s=0.0, step=times(1.3e-6, p50_s=1e-6, most_s=2.4e-5)))
+    assert [one.rule for one in found.advice] == ["model"]

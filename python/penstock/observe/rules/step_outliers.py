@@ -8,12 +8,14 @@ from penstock.observe.snapshot import Advice
 
 #: An outlier is so many times the median, and all of them together take this share of the time.
 _TIMES, _SHARE, _LEAST = 5.0, 0.1, 20
+#: Shorter steps are no training: an interrupt of the machine is an outlier among them.
+_SHORT_S = 0.001
 
 
 def step_outliers(seen: SeenRun) -> RuleFinding | None:
     """Steps, without data, that take long: their mean is far above their median."""
     step = seen.snapshot.step
-    if step.count < _LEAST or step.most_s < _TIMES * step.p50_s or step.p50_s <= 0:
+    if step.count < _LEAST or step.most_s < max(_SHORT_S, _TIMES * step.p50_s) or step.p50_s <= 0:
         return None
     lost = 1 - step.p50_s / step.mean_s
     if lost < _SHARE or not seen.is_fed:
