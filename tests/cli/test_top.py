@@ -88,8 +88,12 @@ def _in_tmux(trainings: list[int]) -> None:
     """Two sizes of a terminal; what was on the screen is there again afterwards."""
     name = f"penstock-test-{os.getpid()}"
 
+    # pytest-xdist sets COLUMNS, by which a terminal would keep its width.
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+
     def tmux(*arguments: str) -> str:
-        return subprocess.run(["tmux", "-L", name, *arguments], capture_output=True, text=True, check=True).stdout
+        command = ["tmux", "-L", name, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
     def shown() -> str:
         return tmux("capture-pane", "-p")
