@@ -13,7 +13,7 @@ from penstock.observe.snapshot import StageFigures
 class Meter:
     """Totals of one stage. Times are in seconds, summed over its threads.
 
-    busy: inside the stage's function. waiting_for_input, waiting_for_output: blocked on the channels around it. threads: as many as work now. item_times: of each item, inside the function. cpu: of busy, on a CPU.
+    busy: inside the stage's function. waiting_for_input, waiting_for_output: blocked on the channels around it. threads: as many as work now. item_times: of each item, inside the function. cpu_s: on a CPU, of the items whose cpu_of_s was asked for.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Meter:
     size_bytes: int = 0
     busy_s: float = 0.0
     cpu_s: float = 0.0
+    cpu_of_s: float = 0.0
     waiting_for_input_s: float = 0.0
     waiting_for_output_s: float = 0.0
     queue_depth: int = 0
@@ -42,15 +43,17 @@ class Meter:
         blocked_s: float,
         queue: int,
         limit: int = 0,
-        cpu_s: float = 0.0,
+        cpu_s: float | None = None,
     ) -> None:
-        """Count one item."""
+        """Count one item. cpu_s: None where it was not asked for."""
         with self._lock:
             self.items += 1
             self.rows += rows
             self.size_bytes += size_bytes
             self.busy_s += busy_s
-            self.cpu_s += cpu_s
+            if cpu_s is not None:
+                self.cpu_s += cpu_s
+                self.cpu_of_s += busy_s
             self.waiting_for_input_s += waited_s
             self.waiting_for_output_s += blocked_s
             self.queue_depth, self.queue_limit = queue, limit
@@ -83,6 +86,6 @@ class Meter:
             waiting_for_output=self.waiting_for_output_s / thread_s,
             queue_depth=self.queue_depth,
             queue_limit=self.queue_limit,
-            cpu=min(1.0, self.cpu_s / max(1e-9, self.busy_s)),
+            cpu=min(1.0, self.cpu_s / max(1e-9, self.cpu_of_s)),
             item_s=self.item_times.times(),
         )

@@ -9,6 +9,8 @@ from penstock.observe.snapshot import Times
 #: Buckets in each factor of two, so that a quantile is at most 1/32 from the truth; and the powers of two that there are: from 0.1 µs to six days.
 _PARTS, _LEAST, _MOST = 16, -23, 20
 _BUCKETS = _PARTS * (_MOST - _LEAST)
+#: The bucket of 0.5 … 1 s begins so much below that of its power of two.
+_FIRST = -(1 + _LEAST) * _PARTS - _PARTS
 
 
 class TimeHistogram:
@@ -23,8 +25,8 @@ class TimeHistogram:
     def add(self, seconds: float, times: int = 1) -> None:
         """So many that took so long."""
         part, power = frexp(seconds)  # part is 0.5 … 1
-        bucket = (power - 1 - _LEAST) * _PARTS + int(2 * _PARTS * part) - _PARTS
-        self._counts[min(max(bucket, 0), _BUCKETS - 1) if seconds > 0 else 0] += times
+        bucket = power * _PARTS + int(2 * _PARTS * part) + _FIRST if seconds > 0 else 0
+        self._counts[bucket if 0 <= bucket < _BUCKETS else 0 if bucket < 0 else -1] += times
         self.count += times
         self.sum_s += times * seconds
         self.most_s = max(self.most_s, seconds)
