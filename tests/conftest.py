@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 from PIL import Image
 
+from penstock.observe.reporter import reporter
 from support.tries import CASES, few, tries
 
 SERVERS = Path(__file__).parent / "servers"
@@ -80,6 +81,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Indexes of tests do not go to the user's cache."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def untold() -> None:
+    """Loaders that earlier tests left are told of no more: what writes their figures has a file open now and then, where tests count these."""
+    reporter().end_all()
 
 
 @pytest.fixture(autouse=True, scope="session")
