@@ -1,6 +1,6 @@
 # Every target does its own set-up: a virtual environment in .venv, the native build, then the work.
 #   make demo    a small training, stopped and resumed, with a live display (a few minutes)
-#   make quick   one case of each of Python's tests, without damage, servers, trainers and what takes a second
+#   make quick   one case of each of Python's tests, without damage, servers, trainers and what takes a second (under two minutes on two cores, once built)
 #   make test    all tests, Rust and Python          make lint    what the code must look like
 #   make test-long   all tests at full size and every variant: before a release, and after work on a parser
 #   make exporters   tests of what figures are exported to, with trackers and XProf in an environment of their own
