@@ -50,11 +50,6 @@ def each_snapshot(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
         raise StorageError(f"{name}: {error.strerror}; name a run file that can be read") from error
 
 
-def read_run(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """All snapshots of a file; see `each_snapshot`."""
-    return list(each_snapshot(path))
-
-
 def _snapshot(line: bytes, where: str) -> dict[str, Any] | None:
     try:
         found = json.loads(line)

@@ -18,7 +18,7 @@ import pytest
 
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.observe.exporters.opening import open_exporter
-from penstock.observe.run_file import read_run, run_line
+from penstock.observe.run_file import each_snapshot, run_line
 from penstock.observe.snapshot import Advice, Identity
 from support.snapshots import a_snapshot
 from support.tries import some
@@ -33,9 +33,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     exporter = open_exporter(f"jsonl:{tmp_path}/runs/a.jsonl")
     for one in snapshots:
         exporter.write(one, [])
-    assert len(read_run(tmp_path / "runs" / "a.jsonl")) == 3  # while it goes on
+    assert len(list(each_snapshot(tmp_path / "runs" / "a.jsonl"))) == 3  # while it goes on
     exporter.close()
-    assert read_run(tmp_path / "runs" / "a.jsonl") == [plain_json(one.as_dict()) for one in snapshots]
+    assert list(each_snapshot(tmp_path / "runs" / "a.jsonl")) == [plain_json(one.as_dict()) for one in snapshots]
     text = (tmp_path / "runs" / "a.jsonl").read_text()
     assert [json.loads(line)["batches"] for line in text.splitlines()] == [0, 1, 2]
 
@@ -76,7 +76,7 @@ def test_a_file_that_was_cut_anywhere_is_read(tmp_path: Path) -> None:
         path.write_bytes(whole[:size])
         lines = whole[:size].split(b"\n")
         complete = [json.loads(line) for line in lines if line in whole.split(b"\n") and line]
-        assert [one["batches"] for one in read_run(path)] == [one["batches"] for one in complete]
+        assert [one["batches"] for one in each_snapshot(path)] == [one["batches"] for one in complete]
 
 
 def test_a_run_that_goes_on_leaves_no_broken_line(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_run_that_goes_on_leaves_no_broken_line(tmp_path: Path) -> None:
         exporter = open_exporter(f"jsonl:{path}")
         exporter.write(a_snapshot(batches=2), [])
         exporter.close()
-        assert [found["batches"] for found in read_run(path)] == [1, 2]
+        assert [found["batches"] for found in each_snapshot(path)] == [1, 2]
 
 
 @pytest.mark.parametrize("content", [b"my notes", b"my notes\n", b"{}\n", b'{"penstock', b'{"samples": 1}\n' * 9])
@@ -111,17 +111,17 @@ def test_a_line_of_something_else_is_named(line: bytes, tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"a.jsonl, line 2: is no line of a run file; pass what observe='jsonl:FILE' wrote"
     ):
-        read_run(path)
+        list(each_snapshot(path))
 
 
 def test_files_that_are_not_there_or_of_another_version(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"no run file is there; Loader\(…, observe='jsonl:"):
-        read_run(tmp_path / "none.jsonl")
+        list(each_snapshot(tmp_path / "none.jsonl"))
     (tmp_path / "new.jsonl").write_bytes(b'{"penstock_run": 99}\n')
     with pytest.raises(DataError, match=r"new\.jsonl, line 1: .*version"):
-        read_run(tmp_path / "new.jsonl")
+        list(each_snapshot(tmp_path / "new.jsonl"))
     (tmp_path / "empty.jsonl").write_bytes(b"")
-    assert read_run(tmp_path / "empty.jsonl") == []
+    assert list(each_snapshot(tmp_path / "empty.jsonl")) == []
 
 
 def test_loaders_in_many_threads_write_whole_lines(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_loaders_in_many_threads_write_whole_lines(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = read_run(path)
+    found = list(each_snapshot(path))
     for rank in range(4):
         assert [one["batches"] for one in found if one["loader"]["rank"] == rank] == list(range(20))
 
@@ -168,7 +168,7 @@ def test_a_process_that_is_killed_leaves_a_file_that_can_be_read(target: str, tm
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
-    found = [one["batches"] for one in read_run(tmp_path / "run.jsonl")]
+    found = [one["batches"] for one in each_snapshot(tmp_path / "run.jsonl")]
     assert found.count(0) == 3
     assert all(later in (0, one + 1) for one, later in pairwise(found))
 
@@ -192,4 +192,4 @@ def test_a_full_disk_takes_back_what_it_has_no_room_for(tmp_path: Path) -> None:
     assert path.stat().st_size == 2 * size
     exporter.write(a_snapshot(at=1.5), [])
     exporter.close()
-    assert len(read_run(path)) == 3
+    assert len(list(each_snapshot(path))) == 3
