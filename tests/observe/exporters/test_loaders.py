@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.observe.run_file import read_run
+from penstock.observe.run_file import each_snapshot
 
 ROWS = ps.from_arrays({"x": np.arange(640)}).batch(10)
 
@@ -30,7 +30,7 @@ def test_files_hold_what_the_loader_says(tmp_path: Path) -> None:
         for _ in range(2):
             assert took(loader) == 640 * 639 // 2
         stats = loader.stats()
-    last = read_run(tmp_path / "run.jsonl")[-1]
+    last = list(each_snapshot(tmp_path / "run.jsonl"))[-1]
     assert last["batches"] == stats.batches == 128
     assert last["samples"] >= 1280
     assert {one["state"] for one in last["exporters"].values()} == {"running"}
@@ -93,7 +93,7 @@ def test_a_disk_that_is_full_costs_figures_and_no_batch(tmp_path: Path) -> None:
     paths = {"PYTHONPATH": os.pathsep.join(sys.path), "XDG_RUNTIME_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", FULL, *names], capture_output=True, text=True, env=os.environ | paths, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert len(read_run(tmp_path / "run.jsonl")) <= 1
+    assert len(list(each_snapshot(tmp_path / "run.jsonl"))) <= 1
     json.loads((tmp_path / "run.json").read_text())
 
 

@@ -14,7 +14,7 @@ import pytest
 import penstock.observe.exporters.opening as opening
 from penstock.core.errors import PlanError
 from penstock.observe.exporters.opening import EXPORTERS, open_exporter
-from penstock.observe.run_file import read_run
+from penstock.observe.run_file import each_snapshot
 from support.snapshots import a_snapshot
 
 
@@ -98,7 +98,7 @@ def test_a_target_knows_its_process(tmp_path: Path) -> None:
     exporter = open_exporter(f"jsonl:{tmp_path}/{{host}}-{{rank}}-{{pid}}.jsonl", rank=3)
     exporter.write(a_snapshot(), [])
     exporter.close()
-    assert len(read_run(tmp_path / f"{socket.gethostname()}-3-{os.getpid()}.jsonl")) == 1
+    assert len([*each_snapshot(tmp_path / f"{socket.gethostname()}-3-{os.getpid()}.jsonl")]) == 1
 
 
 def test_another_package_offers_one(monkeypatch: pytest.MonkeyPatch) -> None:
