@@ -263,10 +263,10 @@ def test_figures_of_an_isolated_loader_come_while_the_consumer_works() -> None:
         batches = iter(loader)
         first = next(batches)
         deadline = time.monotonic() + 60
-        while not (found := loader._rank.snapshot()).stages:
+        while not (found := loader._rank.observing.snapshot()).stages:
             assert time.monotonic() < deadline, "the figures never came"
         for _ in range(20):
-            loader._rank.snapshot()
+            loader._rank.observing.snapshot()
         child = getattr(loader._rank.items, "_child")  # noqa: B009  # of one kind of source
         assert len(child._items) <= _MORE
         assert (found.samples, found.batches) == (4, 1)

@@ -19,10 +19,12 @@ import pytest
 
 import penstock as ps
 from penstock.core.errors import PlanError, StorageError
+from penstock.loader.observing import Observing
 from penstock.observe import outlets, reporter
 from penstock.observe.events import Event
 from penstock.observe.folder import read_snapshots, snapshots_folder, write_snapshot
 from penstock.observe.snapshot import Identity, Snapshot
+from penstock.runtime.run import Run
 
 DATA = ps.from_arrays({"x": np.arange(4000)}).batch(4)
 
@@ -68,6 +70,33 @@ class Keeps:
 
 
 # Files
+
+
+def test_a_loader_that_is_freed_in_the_midst_of_a_snapshot_has_ended_when_it_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Files that it reads may be changed from then on: their mapped pages would be read by threads that still run."""
+    looks, ended_in = threading.Event(), list[str]()
+    whole, close = Observing.whole, Run.close
+
+    def slow(observing: Observing, made: Snapshot) -> Snapshot:
+        if threading.current_thread().name == "penstock-reporter":
+            looks.set()
+            time.sleep(0.2)
+        return whole(observing, made)
+
+    def noted(run: Run) -> None:
+        ended_in.append(threading.current_thread().name)
+        close(run)
+
+    monkeypatch.setattr(Observing, "whole", slow)
+    monkeypatch.setattr(Run, "close", noted)
+    batches = iter(ps.Loader(DATA))
+    next(batches)
+    assert looks.wait(20)
+    del batches
+    assert ended_in, "the loader still runs"
+    assert "penstock-reporter" not in ended_in
 
 
 def test_a_loader_that_runs_has_a_file_and_one_that_ended_has_none(folder: Path) -> None:

@@ -9,35 +9,48 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
 from penstock.core.files.setup_times import setup_times
 from penstock.core.messages import printable
 from penstock.core.warnings import warn
 from penstock.dataset import Dataset
+from penstock.loader.item_source import ItemSource
 from penstock.loader.options import LoaderOptions
 from penstock.loader.plan_facts import plan_facts
+from penstock.loader.progress import Progress
 from penstock.loader.share import RankShare
 from penstock.observe.exporters.protocol import Exporter
 from penstock.observe.folder import host_name
 from penstock.observe.gpu import gpus_seen
 from penstock.observe.outlets import Outlet
 from penstock.observe.recorder import Recorder
-from penstock.observe.reporter import GetObserved, Reporter, ReporterFigures, identity_number, reporter
+from penstock.observe.reporter import Reporter, ReporterFigures, identity_number, reporter
 from penstock.observe.snapshot import Identity, PlanFacts, Snapshot
 from penstock.observe.training import training_id
 from penstock.observe.verdict import judged
-from penstock.order.steps.cursor import Position
 from penstock.plan.tree import leaves
 
 _NAME_LETTERS = 60
 
 
 class Observing:
-    """Makes a loader's snapshots whole, and has the reporter tell them while it runs. get: the loader, as long as it lives."""
+    """Makes a loader's snapshots whole, and has the reporter tell them while it runs. owner: a weak reference to what lives as long as the loader."""
 
-    def __init__(self, dataset: Dataset, options: LoaderOptions, recorder: Recorder, get: GetObserved) -> None:
-        self._options = options
-        self._recorder, self._get = recorder, get
+    share: RankShare  # of the rank, since its first one
+
+    def __init__(
+        self,
+        owner: weakref.ref[Any],
+        dataset: Dataset,
+        options: LoaderOptions,
+        recorder: Recorder,
+        items: ItemSource,
+        progress: Progress,
+    ) -> None:
+        self._owner, self._options, self._items, self._progress = owner, options, items, progress
+        #: What is told of every item.
+        self.recorder = recorder
         self._identity = Identity(
             pid=os.getpid(),
             host=host_name(),
@@ -56,11 +69,16 @@ class Observing:
 
     # What is told
 
-    def whole(self, made: Snapshot, share: RankShare, here: Position) -> Snapshot:
+    def snapshot(self) -> Snapshot:
+        """The figures, from any thread and at once."""
+        return self.whole(self._items.stats_at_once())
+
+    def whole(self, made: Snapshot) -> Snapshot:
         """A snapshot of what makes items, with what the consumer, the machine and exporters say. made: the same object once nothing runs."""
         if made is self._made and self._whole is not None and not self._is_running:
             return replace(self._whole, exporters=self._exporters())  # some end after what they were told last
-        consumer, machine = self._recorder.consumer, self._recorder.machine
+        share, here = self.share, self._progress.here
+        consumer, machine = self.recorder.consumer, self.recorder.machine
         now = consumer.now((here.epoch, here.step))
         told = ReporterFigures() if self._reporter is None else self._reporter.figures(self._number)
         found = replace(
@@ -109,10 +127,10 @@ class Observing:
         self._identity = replace(self._identity, pid=os.getpid())  # another one in a fork
         opened = self._opened(rank)
         self._reporter = reporter()
-        self._number = self._reporter.watch(self._get, self._recorder, opened)
+        self._number = self._reporter.watch(self, opened)
         self._outlets |= {outlet.name: outlet for outlet in self._reporter.outlets(self._number)}
-        if (observed := self._get()) is not None:
-            weakref.finalize(observed, self._reporter.end, self._number, waits=False).atexit = False
+        if (owner := self._owner()) is not None:
+            weakref.finalize(owner, self._reporter.end, self._number, waits=False).atexit = False
 
     def _opened(self, rank: int) -> list[tuple[str, Exporter]]:
         """Those that were passed, then those that the environment names; of these, one that cannot be opened is left out with a warning.

@@ -53,12 +53,13 @@ class ThisRank:
         self.bad_samples, self.recorder = options.bad_samples(), Recorder()
         self.ledger = None if options.ledger is None or not ranks.records else Ledger(options.ledger)
         self.items = item_source(options, deliver, self.bad_samples, self.recorder, with_ids=self.ledger is not None)
-        self._observing = Observing(dataset, options, self.recorder, weakref.ref(self))
         self._new_share = partial(share_of, dataset, options=options, deliver=deliver, bad_samples=self.bad_samples)
         self._single_steps = SingleSteps()
         #: Makes steps whose ops tell what they draw, and so does all of them on the host.
         self._told_steps = SingleSteps()
         self.progress = Progress()
+        #: Tells what it does, from any thread.
+        self.observing = Observing(weakref.ref(self), dataset, options, self.recorder, self.items, self.progress)
         #: Held while a step is taken, and by who reads what a state says: a thread that saves sees no half of a step.
         self.taking = threading.RLock()
         #: Whether it must be: a ledger has what is half a step, and `on_preempt` stops the loop between two. A lock takes longer than the rest of a tiny step.
@@ -88,7 +89,7 @@ class ThisRank:
         before: RankShare | None = getattr(self, "share", None)
         if share.lowered.lanes.has_ends and before is not None and before.dealt == share.dealt:
             share.lowered.lanes.know_as(before.lowered.lanes)
-        self.share = share
+        self.share = self.observing.share = share
         self._warn_of_shared_lanes()
         if self.loaded_lanes is not None:
             share.lowered.lanes.begin(self.here, self.lanes_of(share, self.loaded_lanes))
@@ -133,7 +134,7 @@ class ThisRank:
             self.stop()
             self._take(share)
             if self.progress.is_running:
-                self._observing.begin(self.share.rank)
+                self.observing.begin(self.share.rank)
 
     def share_with(self, changed: ChangedPlan) -> RankShare:
         """The share of such a plan; that which is here, if it is of that. PlanError for what does not go."""
@@ -172,7 +173,7 @@ class ThisRank:
 
     def open_exporters(self) -> None:
         """Those that the loader was told of."""
-        self._observing.open(self.share.rank)
+        self.observing.open(self.share.rank)
 
     def announce(self) -> None:
         """Tells the other ranks what this one will do."""
@@ -207,7 +208,7 @@ class ThisRank:
         if progress.is_broken_off:
             self.stop()  # where lanes stand counts from here
         self.items.begin(share)
-        self._observing.begin(share.rank)
+        self.observing.begin(share.rank)
         with self.taking:
             progress.begin_pass()
             self.begin_epoch()
@@ -324,11 +325,7 @@ class ThisRank:
 
     def stats(self) -> Snapshot:
         """The figures."""
-        return self._observing.whole(self.items.stats(), self.share, self.here)
-
-    def snapshot(self) -> Snapshot:
-        """The same, from any thread and at once."""
-        return self._observing.whole(self.items.stats_at_once(), self.share, self.here)
+        return self.observing.whole(self.items.stats())
 
     def now(self) -> LoaderNow:
         """What reports say of it."""
@@ -344,13 +341,13 @@ class ThisRank:
     def stop(self) -> None:
         """Stops what makes batches; processes stay for the next pass."""
         self.items.stop(self.here)
-        self._observing.pause()
+        self.observing.pause()
         self._release()
 
     def close(self) -> None:
         """Stops what makes batches, and ends processes."""
         self.items.close(self.here)
-        self._observing.end()
+        self.observing.end()
         self._release()
 
     def _release(self) -> None:

@@ -14,7 +14,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from typing import NamedTuple, Protocol, TypeAlias
@@ -40,7 +41,7 @@ _ENDS_S = 3.0
 
 
 class Observed(Protocol):
-    """A loader, as the reporter sees it."""
+    """A loader, as the reporter sees it. It must not hold what ends with the loader: `Watched.look` says why."""
 
     recorder: Recorder
 
@@ -48,8 +49,6 @@ class Observed(Protocol):
         """Its figures now."""
 
 
-#: Gives a loader as long as it lives; None from then on.
-GetObserved: TypeAlias = Callable[[], Observed | None]
 #: Exporters that were opened, with their names.
 Opened: TypeAlias = Sequence[tuple[str, Exporter]]
 
@@ -57,25 +56,32 @@ Opened: TypeAlias = Sequence[tuple[str, Exporter]]
 class Watched:
     """A loader that is observed. cursor: of its events that are handed over."""
 
-    def __init__(self, get: GetObserved, recorder: Recorder, outlets: Sequence[Outlet]) -> None:
-        self.get, self.recorder, self.outlets = get, recorder, tuple(outlets)
+    def __init__(self, observed: Observed, outlets: Sequence[Outlet]) -> None:
+        self._get, self.recorder, self.outlets = weakref.ref(observed), observed.recorder, tuple(outlets)
         self.last: Snapshot | None = None
         #: The other ranks, and when they are looked for next.
         self.ranks: tuple[RankFigures, ...] = ()
         self.next_ranks_at = 0.0
         self.is_running = False
         self._cursor = self.lost_events = 0
-        self._lock = threading.Lock()  # the reporter and the loader's own thread may both look
+        self._lock = (
+            threading.RLock()
+        )  # the reporter and the loader's own thread may both look, and a finalizer in the midst of it
 
     def look(self, *, is_final: bool = False) -> Snapshot | None:
-        """A snapshot, handed to exporters; None where the loader is gone."""
+        """A snapshot, handed to exporters; None where the loader is gone.
+
+        The loader's figures are held within the lock alone, and who frees the loader looks a last time: so it is freed in the thread that lets go of it,
+        and there its pipeline has ended, rather than some time later in the reporter's thread.
+        """
         if not self._lock.acquire(timeout=_ENDS_S):
             return None
         try:
             if not self.is_running and not is_final:
                 return None
-            observed = self.get()
+            observed = self._get()
             found = None if observed is None else observed.snapshot()
+            del observed
             self.last = found or self.last
             if found is not None:
                 self.recorder.history.add(found)
@@ -117,12 +123,12 @@ class Reporter:
         self._is_clean = self._is_registered = False
         self._unawaited: list[Outlet] = []
 
-    def watch(self, get: GetObserved, recorder: Recorder, exporters: Opened) -> int:
+    def watch(self, observed: Observed, exporters: Opened) -> int:
         """Knows of a loader from now on, and tells of it once it runs; its number, for `go_on`, `pause` and `end`. Loaders that were given the same exporter share it."""
         number = next(self._numbers)
         with self._state:
             outlets = [self._outlet(number, name, exporter) for name, exporter in exporters]
-            self._watched[number] = Watched(get, recorder, outlets)
+            self._watched[number] = Watched(observed, outlets)
         return number
 
     def _outlet(self, number: int, name: str, exporter: Exporter) -> Outlet:
@@ -227,10 +233,8 @@ class Reporter:
                     return
             INTERPRETER.look()
             gpus_now()
-            for number, watched in [*self._watched.items()]:
-                if watched.get() is None:
-                    self.end(number, waits=False)
-                elif watched.is_running:
+            for watched in [*self._watched.values()]:
+                if watched.is_running:
                     self._tell(watched)
 
     def _tell(self, watched: Watched) -> None:
