@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from penstock.core.errors import ProcessError, StorageError
 from penstock.core.files.traffic import Traffic, sum_of
+from penstock.core.finalizers import when_gone
 from penstock.deliver import Deliver
 from penstock.loader.item_source import LanePlaces, WokenError
 from penstock.loader.options import LoaderOptions
@@ -72,7 +73,7 @@ class Here:
             self._share.lowered.workers.close()
         self._share, self._ahead = share, share.ahead(self._options.epochs)
         lowered = share.lowered
-        self._finalizer = weakref.finalize(
+        self._finalizer = when_gone(
             self, _close_runs, self.runs, lowered.slots, self._ahead, lowered.lanes, lowered.workers.close
         )
 

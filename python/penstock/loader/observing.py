@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from penstock.core.files.setup_times import setup_times
+from penstock.core.finalizers import when_gone
 from penstock.core.messages import printable
 from penstock.core.warnings import warn
 from penstock.dataset import Dataset
@@ -130,7 +131,7 @@ class Observing:
         self._number = self._reporter.watch(self, opened)
         self._outlets |= {outlet.name: outlet for outlet in self._reporter.outlets(self._number)}
         if (owner := self._owner()) is not None:
-            weakref.finalize(owner, self._reporter.end, self._number, waits=False).atexit = False
+            when_gone(owner, self._reporter.end, self._number, waits=False).atexit = False
 
     def _opened(self, rank: int) -> list[tuple[str, Exporter]]:
         """Those that were passed, then those that the environment names; of these, one that cannot be opened is left out with a warning.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from penstock.core.errors import ProcessError
+from penstock.core.finalizers import let_end
 from penstock.core.functions.tracebacks import users_part
 from penstock.deliver import Deliver
 from penstock.deliver.accelerate import Seen, is_at_work
@@ -67,12 +69,16 @@ class EpochPass(Generic[BatchT]):
         finally:
             if self.number == progress.newest_pass:
                 progress.is_running = False
-                rank.recorder.rests((progress.epoch, progress.step))
                 # At the interpreter's end modules are empty, and every run is closed.
-                if users_part is not None:
+                if users_part is not None and not sys.is_finalizing():
+                    rank.recorder.rests((progress.epoch, progress.step))
                     self.seen.end()
                     if not ended:
-                        rank.stop()
+                        let_end(self._stop)
+
+    def _stop(self) -> None:
+        if self.number == self.rank.progress.newest_pass:
+            self.rank.stop()
 
     def _begin(self) -> int:
         """Begins the pass; the number of steps in its epoch."""

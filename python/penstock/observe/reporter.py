@@ -67,9 +67,10 @@ class Watched:
         self._lock = (
             threading.RLock()
         )  # the reporter and the loader's own thread may both look, and a finalizer in the midst of it
+        self._is_read = False
 
-    def look(self, *, is_final: bool = False) -> Snapshot | None:
-        """A snapshot, handed to exporters; None where the loader is gone.
+    def look(self, *, is_last: bool = False) -> Snapshot | None:
+        """A snapshot, handed to exporters; None where the loader is gone. is_last: it does not run from now on.
 
         The loader's figures are held within the lock alone, and who frees the loader looks a last time: so it is freed in the thread that lets go of it,
         and there its pipeline has ended, rather than some time later in the reporter's thread.
@@ -77,11 +78,11 @@ class Watched:
         if not self._lock.acquire(timeout=_ENDS_S):
             return None
         try:
-            if not self.is_running and not is_final:
+            if not self.is_running:
                 return None
-            observed = self._get()
-            found = None if observed is None else observed.snapshot()
-            del observed
+            found = self._snapshot()
+            if is_last:
+                self.is_running = False
             self.last = found or self.last
             if found is not None:
                 self.recorder.history.add(found)
@@ -92,6 +93,17 @@ class Watched:
             return found
         finally:
             self._lock.release()
+
+    def _snapshot(self) -> Snapshot | None:
+        """Its figures. None to a finalizer in the midst of reading them, in the same thread: what they are read of may be locked."""
+        observed = None if self._is_read else self._get()
+        if observed is None:
+            return None
+        self._is_read = True
+        try:
+            return observed.snapshot()
+        finally:
+            self._is_read = False
 
     def _events(self) -> list[Event]:
         events, self._cursor, lost = self.recorder.events_since(self._cursor)
@@ -152,7 +164,7 @@ class Reporter:
         if watched is None or not watched.is_running or os.getpid() != self._process:
             return
         with suppress(Exception):
-            watched.look()
+            watched.look(is_last=True)
         watched.is_running = False
         if watched.last is not None:
             remove_snapshot(watched.last.loader)
@@ -228,7 +240,7 @@ class Reporter:
         while True:
             self._wake.acquire(timeout=EVERY_S)
             with self._state:
-                if not any(watched.is_running for watched in self._watched.values()):
+                if not any(watched.is_running for watched in [*self._watched.values()]):
                     self._thread = None
                     return
             INTERPRETER.look()

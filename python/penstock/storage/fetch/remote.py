@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from penstock.core.columns.spec import Bytes, Ids
 from penstock.core.errors import StorageError
 from penstock.core.files.shards import Shards
 from penstock.core.files.traffic import Traffic
+from penstock.core.finalizers import when_gone
 from penstock.core.warnings import warn
 from penstock.storage.fetch.native import open_client
 from penstock.storage.fetch.pace import Pace
@@ -79,7 +79,7 @@ class RemoteStorage:
         self._read_retry = read_retry
         opened = (client(store) for client in CLIENTS)
         self._scheduler = Scheduler(Pace(), read_retry, next(filter(None, opened), None))
-        weakref.finalize(self, self._scheduler.close)
+        when_gone(self, self._scheduler.close)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process makes its own requests."""
