@@ -166,15 +166,15 @@ def test_every_item_is_told_by_every_stage_and_by_the_consumer(isolation: Any) -
 
 
 def test_pauses_between_passes_are_no_steps() -> None:
+    began_at = time.perf_counter()
     with ps.Loader(ps.from_arrays({"x": np.arange(32)}).batch(4), epochs=3) as loader:
         for _ in range(3):
             for _ in loader:
                 pass
             time.sleep(0.3)
         stats = loader.stats()
-    assert stats.step.most_s < 0.3
-    assert stats.wait.most_s < 0.3
-    assert stats.steady_s < 0.3
+    without_pauses_s = time.perf_counter() - began_at - 3 * 0.3
+    assert max(stats.step.most_s, stats.wait.most_s, stats.steady_s) < without_pauses_s
 
 
 def test_figures_are_found_by_name_as_they_were() -> None:

@@ -66,9 +66,14 @@ def test_both_items_get_the_error_of_a_function_that_cannot_be_loaded() -> None:
         next(iter(loader))
 
 
-def test_one_thread_that_is_cancelled_takes_nothing_from_the_other() -> None:
+def test_one_thread_that_is_cancelled_takes_nothing_from_the_other(tmp_path: Path) -> None:
+    begun, free = tmp_path / "begun", tmp_path / "free"
+
     def slow(batch: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(0.4)
+        begun.touch()
+        until = time.monotonic() + 20 * int(batch["x"][0])
+        while not free.exists() and time.monotonic() < until:
+            time.sleep(0.01)
         return {"x": batch["x"] + os.getpid() * 0}
 
     pool = Pool(1)
@@ -86,15 +91,18 @@ def test_one_thread_that_is_cancelled_takes_nothing_from_the_other() -> None:
     threads = [
         threading.Thread(target=ask, args=(number, stop)) for number, stop in ((1, threading.Event()), (2, flag))
     ]
+    begun.unlink()
     threads[0].start()
-    time.sleep(0.1)
+    while not begun.exists():
+        time.sleep(0.01)
     threads[1].start()
     time.sleep(0.1)
     flag.set()  # it waits behind the other, in the same process
-    for thread in threads:
-        thread.join()
+    threads[1].join()
+    free.touch()
+    threads[0].join()
     pool.close()
-    assert sorted(map(str, found)) == ["[1, 1, 1]", "stopped"]
+    assert found == ["stopped", [1, 1, 1]]
 
 
 def test_large_messages_go_both_ways_at_once() -> None:
