@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.batch.pick import pick
+from penstock.core.columns.repeated_values import repeated
 from penstock.core.columns.rows import Rows, as_rows, join_rows, pack_rows, spans_to_arrow
 from penstock.core.columns.spec import Field, Spans
 from support.tries import tries
@@ -76,6 +77,48 @@ def test_rows_come_from_their_piece(cuts: list[int], ids: list[int]) -> None:
     joined = join_rows(alone)
     assert len(joined) == 64
     check(pick([joined], np.zeros(len(ids), dtype=np.int64), np.array(ids), SPEC, allocate), ids)
+
+
+@settings(max_examples=tries(100))
+@given(cut=st.integers(0, 64), first=st.integers(0, 40), rows=st.integers(1, 64))
+def test_rows_that_follow_each_other(cut: int, first: int, rows: int) -> None:
+    """They are copied by runs, of text that repeats and of columns with nulls, too."""
+    edges = [0, *{cut} - {0, 64}, 64]
+    ids = np.arange(first, min(first + rows, 64))
+    numbers = pa.array([None if number % 5 == 0 else number / 2 for number in range(64)])
+    kinds = pa.array(["a", "bc", "def", "g"] * 16, pa.large_string())
+    made = columns(0, 64) | {"nullable": numbers}
+    spec = SPEC | {"nullable": Field("float64", nullable=True), "kind": Field("string")}
+    whole = pack_rows(made | {"kind": repeated(np.arange(64) % 4, kinds[:4])}, spec, 64)
+    pieces = [whole.slice(low, high - low) for low, high in itertools.pairwise(edges)]
+    which = np.searchsorted(edges, ids, side="right") - 1
+    picked = pick(pieces, which, ids - np.array(edges)[which], spec, allocate)
+    assert picked.pop("nullable").to_pylist() == numbers.take(pa.array(ids)).to_pylist()
+    assert picked.pop("kind").cast(pa.large_string()).to_pylist() == kinds.take(pa.array(ids)).to_pylist()
+    check(picked, ids.tolist())
+
+
+def test_runs_are_copies() -> None:
+    """So that a batch keeps no block alive, and begins where its memory does."""
+    made = {"text": pa.array(["abc"] * 100, pa.large_string())}
+    (picked,) = pick(
+        [Rows(np.empty((100, 0), np.uint8), made)],
+        np.zeros(50, int),
+        np.arange(20, 70),
+        {"text": Field("string")},
+        allocate,
+    ).values()
+    assert picked.type == pa.large_string()
+    assert picked.offset == 0
+    assert picked.buffers()[2].size < 64 * 3 + 64
+    assert picked.buffers()[2].address != made["text"].buffers()[2].address
+
+
+@pytest.mark.parametrize(("which", "row"), [(0, 3), (0, -1), (1, 0), (-1, 0)])
+def test_runs_outside(which: int, row: int) -> None:
+    piece = Rows(np.empty((50, 0), np.uint8), {"text": pa.array(["abc"] * 50, pa.large_string())})
+    with pytest.raises(IndexError, match=r"row .* of part .* is not there"):
+        pick([piece], np.full(50, which), np.arange(row, row + 50), {"text": Field("string")}, allocate)
 
 
 def test_no_rows() -> None:
