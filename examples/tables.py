@@ -33,7 +33,8 @@ def main() -> None:
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         pa.csv.write_csv(passengers(4000), f"{folder}/passengers.csv")
-        parts = ps.read(f"{folder}/passengers.csv", nulls="nan").split({"train": 0.9, "test": 0.1})
+        data = ps.read(f"{folder}/passengers.csv", na_values=[""], nulls="nan")  # a port may be missing, too
+        parts = data.split({"train": 0.9, "test": 0.1})
         fill = T.FillMissing("median", indicator=True)
         recipe = T.Recipe(fill, T.Standardize(), fare=[T.Log(), T.Standardize()], port=T.OneHot(), target="lived")
         fitted = recipe.fit(parts["train"]).matrix("x")

@@ -184,7 +184,7 @@ FORMATS: tuple[Format, ...] = (
             "header": "whether the first record of every file names the columns; default True",
             "names": "names of the columns, in place of the header's",
             "quotes": "whether quotes hold delimiters and newlines; default True",
-            "na_values": "texts that stand for no number, besides the usual ones: ['-', 'unknown']",
+            "na_values": "texts that stand for a missing value, in columns of text too, besides the usual ones of numbers: ['-', 'unknown']",
             "decimal": "the point of numbers; default '.'; ',' needs another delimiter",
         },
         access="by its own bytes",

@@ -67,7 +67,7 @@ class CsvRecords:
 
     def seeing_nulls(self) -> CsvRecords:
         """See `NullSource`."""
-        return replace(self, columns=with_nulls(self.columns, _is_number))
+        return replace(self, columns=with_nulls(self.columns, self.dialect.may_be_missing))
 
     def parse(self, samples: Ids, records: Spans, allocate: Allocate, *, threads: int = 1) -> Columns:
         """One column a field of `spec`; RowError for the first record with another number of fields or a value of another type."""
@@ -111,7 +111,7 @@ class CsvRecords:
             table = read_table(data, self.names, self.dialect, convert)
         except pa.ArrowInvalid:
             return None
-        return table if table.num_rows == len(records) else None
+        return self.dialect.with_missing_texts(table) if table.num_rows == len(records) else None
 
     @property
     def _numbers(self) -> set[str]:
@@ -169,16 +169,12 @@ def open_csv(shards: Shards, read: ByteRanges, options: Options) -> CsvRecords:
     missing = with_nulls_in(records, types, dialect)
     rules = null_rules([column.name for column in columns], options.nulls, options.columns)
     columns = with_nulls(
-        columns, lambda column: column.path[0] in missing or (_is_number(column) and rules[column.name] != "error")
+        columns,
+        lambda column: column.path[0] in missing or (dialect.may_be_missing(column) and rules[column.name] != "error"),
     )
     for column in columns:
         types[column.path[0]] = _arrow_type(column)
     return CsvRecords(manifest, columns, names, dialect, types)
-
-
-def _is_number(column: TableColumn) -> bool:
-    """Whether a field can be missing: text never is."""
-    return column.field.dtype not in ("string", "bytes")
 
 
 def _dialect(shards: Shards, options: Options) -> CsvDialect:
@@ -193,7 +189,7 @@ def _dialect(shards: Shards, options: Options) -> CsvDialect:
         or not all(isinstance(one, str) for one in missing)
     ):
         raise PlanError(
-            f"read: na_values={quoted(missing)}; pass a list of texts that stand for no number, as ['-', 'unknown']"
+            f"read: na_values={quoted(missing)}; pass a list of texts that stand for a missing value, as ['-', 'unknown']"
         )
     if decimal not in (".", ","):
         raise PlanError(f"read: decimal={quoted(decimal)}; choose '.' or ','")

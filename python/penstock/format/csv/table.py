@@ -13,6 +13,7 @@ import pyarrow.csv as arrow_csv
 
 from penstock.core import kernels
 from penstock.core.columns.spec import Spans
+from penstock.source.tables.table import TableColumn
 
 _NEWLINE = np.frombuffer(b"\n", dtype=np.uint8)
 #: What stands for no value; "nan" is a number.
@@ -45,6 +46,20 @@ class CsvDialect:
     def convert_options(self, **said: Any) -> arrow_csv.ConvertOptions:
         """What values mean, for Arrow."""
         return arrow_csv.ConvertOptions(null_values=[*NULLS, *self.na_values], decimal_point=self.decimal, **said)
+
+    def may_be_missing(self, column: TableColumn) -> bool:
+        """Whether a field can be missing: a number by what usually says so, text by what the user named."""
+        return column.field.dtype != "bytes" and (column.field.dtype != "string" or bool(self.na_values))
+
+    def with_missing_texts(self, table: pa.Table) -> pa.Table:
+        """A table whose texts are null where the user said so; numbers are already."""
+        if self.na_values:
+            named = pa.array(self.na_values, pa.string())
+            for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+                if pa.types.is_string(column.type):
+                    kept = pc.if_else(pc.is_in(column, value_set=named), pa.scalar(None, pa.string()), column)
+                    table = table.set_column(place, name, kept)
+        return table
 
     @property
     def parse_options(self) -> arrow_csv.ParseOptions:

@@ -113,10 +113,10 @@ def _is_numeric(kind: pa.DataType) -> bool:
 
 
 def with_nulls_in(records: Spans, types: dict[str, pa.DataType], dialect: CsvDialect) -> set[str]:
-    """The columns of numbers that have a null in the first records; text has none."""
-    numbers = {name: kind for name, kind in types.items() if not is_text(kind)}
-    if not numbers:
+    """The columns that have a null in the first records; text has none but by `na_values`."""
+    some = {name: kind for name, kind in types.items() if dialect.na_values or not is_text(kind)}
+    if not some:
         return set()
-    convert = dialect.convert_options(column_types=numbers, include_columns=[*numbers])
-    table = read_table(joined(records), list(types), dialect, convert)
+    convert = dialect.convert_options(column_types=some, include_columns=[*some])
+    table = dialect.with_missing_texts(read_table(joined(records), list(types), dialect, convert))
     return {name for name in table.column_names if table[name].null_count}
