@@ -114,5 +114,5 @@ def test_odd_columns_are_compared() -> None:
 
 
 def test_a_profile_is_compared_with_a_profile_or_a_dataset() -> None:
-    with pytest.raises(ps.PlanError, match="is no dataset"):
+    with pytest.raises(ps.PlanError, match="takes a dataset"):
         ps.profile(ps.from_arrays({"x": [1]})).compare(7)

@@ -87,7 +87,9 @@ def _check(data: Any, images: str, progress: Any) -> None:
     from penstock.dataset import Dataset
 
     if not isinstance(data, Dataset):
-        raise PlanError(f"profile: {quoted(data)} is no dataset; open one with penstock.read or penstock.from_arrays")
+        raise PlanError(
+            f"profile({type(data).__name__}): takes a dataset; open one with penstock.read or penstock.from_arrays"
+        )
     if images not in _IMAGES:
         raise PlanError(f"profile: images={quoted(images)}; pass 'head' or 'decode'")
     check_progress("profile", progress)

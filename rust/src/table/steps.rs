@@ -121,7 +121,7 @@ impl Step {
             if *x + shift <= 0.0 {
                 return Err(Failure::new(
                     row,
-                    format!("is {x}, and {name} takes numbers above {}", -shift),
+                    format!("is {x}, and {name} takes numbers above {}", 0.0 - shift),
                     "put Clip before it, or take Power('yeo-johnson'), which is defined for all numbers",
                 ));
             }

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn import datasets, impute, preprocessing
 
 import penstock as ps
@@ -117,6 +119,23 @@ def test_categories_of_numbers_with_missing_ones() -> None:
     wanted = preprocessing.OneHotEncoder(sparse_output=False).fit_transform(column[:, None])
     data = ps.from_arrays({"x": column})
     np.testing.assert_array_equal(data.transform(T.Recipe(x=T.OneHot()).fit(data)).head(9)["x"], wanted)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=3)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(TEXTS, min_size=1, max_size=20), st.lists(TEXTS, min_size=1, max_size=20))
+def test_categories_of_any_text_also_of_rows_that_fit_did_not_meet(known: list[str], others: list[str]) -> None:
+    given_, rows = (np.array(some, object)[:, None] for some in (known, [*others, *known]))
+    recipe = T.Recipe(hot=T.OneHot(), code=T.Ordinal()).fit(ps.from_arrays({"hot": known, "code": known}))
+    texts = rows[:, 0].tolist()
+    batch = ps.from_arrays({"hot": texts, "code": texts}).transform(recipe).head(len(rows))
+    hot = preprocessing.OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(given_)
+    codes = preprocessing.OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1).fit(given_)
+    assert batch["hot"].tolist() == hot.transform(rows).tolist()
+    assert batch["code"].tolist() == codes.transform(rows)[:, 0].tolist()
+    assert [recipe.apply({"hot": text, "code": text})["code"] for text in texts] == batch["code"].tolist()
 
 
 def test_products() -> None:

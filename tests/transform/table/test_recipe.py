@@ -84,6 +84,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "fill number": (lambda: T.Recipe(x=T.FillMissing(value="a")).fit(data()), "whose values are numbers"),
     "forward": (lambda: T.FillMissing("forward"), r"data\.forward_fill"),
     "strategy": (lambda: T.FillMissing("max"), "choose one of"),
+    "a value first": (lambda: T.FillMissing(0), r"strategy=0; .*FillMissing\(value=0\)"),
+    "a text first": (lambda: T.FillMissing(""), r"FillMissing\(value=''\)"),
+    "no name": (lambda: T.Recipe(T.MinMax(), T.Interactions(["x", "n"])), "goes to no column by itself"),
+    "no name of parts": (lambda: T.Recipe(T.MinMax(), T.DateParts("year", "s")), "goes to no column by itself"),
+    "a product on a column": (lambda: T.Recipe(T.On("x", T.Interactions(["n", "flag"]))).fit(data()), "a column 'x' already"),
+    "a product behind": (lambda: T.Recipe(x=[T.MinMax(), T.Interactions(["n", "flag"])]).fit(data()), r"behind MinMax.*under a name"),
+    "a mark behind": (lambda: data().transform(x=[T.Log(), T.IsMissing("n")]).head(), "behind Log.*under a name"),
+    "a type for a name": (lambda: T.Recipe(T.On("number", T.MinMax())).fit(data()), r"Selector\(kind='number'\)"),
     "fill nan": (lambda: T.FillMissing(value=float("nan")), "FillMissing"),
     "constant": (lambda: T.FillMissing("constant"), "FillMissing"),
     "fill infinity": (lambda: T.FillMissing(value=float("inf")), "FillMissing"),
@@ -122,6 +130,14 @@ def test_a_target_among_the_features_is_told() -> None:
     fitted = T.Recipe(T.MinMax(), n=T.MinMax(), target="n").fit(data())
     with pytest.warns(match=r"'n', the target, is among the features"):
         fitted.matrix()
+
+
+def test_a_column_made_of_the_target_is_told() -> None:
+    for made in (T.Interactions(["x", "n"]), T.IsMissing("n")):
+        with pytest.warns(match=r"recipe: 'made' is made of 'n', the target"):
+            fitted = T.Recipe(T.MinMax(), made=made, target="n").fit(data())
+        with pytest.warns(match=r"'n', the target, is among the features"):
+            fitted.matrix()
 
 
 def test_types_of_columns() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import penstock as ps
@@ -23,6 +25,21 @@ def recipe() -> Any:
 def test_a_row_is_a_mapping(row: Any) -> None:
     with pytest.raises(ps.PlanError, match=r"apply\(\w+\): pass a row as values by column: \{'a': …\}"):
         recipe().apply(row)
+
+
+def test_what_pandas_calls_missing_is_missing() -> None:
+    data = ps.from_arrays({"x": [1.0, np.nan, 3.0], "t": pa.array(["a", None, "b"])}, nulls="arrow")
+    made = T.Recipe(x=T.FillMissing(value=2.0), t=T.OneHot()).fit(data)
+    frame = pd.DataFrame({"x": pd.array([None], "Float64"), "t": pd.array([None], "string")})
+    for row in ({"x": pd.NA, "t": pd.NA}, frame.iloc[0], {"x": np.nan, "t": np.nan}, {"x": None, "t": None}):
+        served = made.apply(row)
+        assert served["x"] == 2.0
+        assert served["t"].tolist() == [0.0, 0.0, 1.0]
+
+
+def test_inverse_takes_columns_by_name() -> None:
+    with pytest.raises(ps.PlanError, match=r"inverse\(ndarray\): pass arrays by column: \{'a': …\}"):
+        recipe().inverse(np.zeros((2, 4)))
 
 
 def test_a_row_without_columns_says_so() -> None:

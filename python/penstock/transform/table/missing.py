@@ -11,7 +11,7 @@ from penstock.core.columns.spec import Field, Spec
 from penstock.core.errors import DataError, PlanError
 from penstock.core.messages import quoted
 from penstock.transform.table.lane import Lane
-from penstock.transform.table.op import CATEGORIES, ColumnOp, Step, check_choice
+from penstock.transform.table.op import CATEGORIES, ColumnOp, Step
 from penstock.transform.table.statistics.counts import Counts
 from penstock.transform.table.statistics.moments import Moments
 from penstock.transform.table.statistics.protocol import Statistic
@@ -59,12 +59,15 @@ class FillMissing(ColumnOp):
 
     def __post_init__(self) -> None:
         """PlanError for a strategy that there is not."""
-        strategy = self.strategy or ("mean" if self.value is None else "constant")
+        strategy = ("mean" if self.value is None else "constant") if self.strategy is None else self.strategy
         if strategy == "forward":
             raise PlanError(
                 "FillMissing: strategy='forward'; a row that is served has none before it, so that this is a verb of the dataset: data.forward_fill('price') before the recipe"
             )
-        check_choice("FillMissing", strategy=(strategy, _STRATEGIES))
+        if strategy not in _STRATEGIES:
+            raise PlanError(
+                f"FillMissing: strategy={quoted(strategy)}; choose one of {', '.join(map(quoted, _STRATEGIES))}, or write FillMissing(value={quoted(strategy)}) to fill with that"
+            )
         object.__setattr__(self, "strategy", "mode" if strategy == "most_frequent" else strategy)
         is_plain = isinstance(self.value, str) or (isinstance(self.value, (int, float)) and abs(self.value) < _END)
         if (strategy == "constant") != (self.value is not None) or (self.value is not None and not is_plain):

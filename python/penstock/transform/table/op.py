@@ -129,6 +129,15 @@ class ColumnOp(Op):
         return repr(self)
 
 
+def check_only_first(name: str, ops: Sequence[ColumnOp]) -> None:
+    """PlanError for an op behind another one that would take columns of its own, and not what that one made."""
+    for op in ops[1:]:
+        if op.needs(name) != (name,):
+            raise PlanError(
+                f"recipe: {op} behind {ops[0]} on column {quoted(name)}; it makes a new column of others: write it first, under a name of its own, name={op}"
+            )
+
+
 def said(lane: Lane) -> str:
     """A lane in words."""
     return {

@@ -22,7 +22,7 @@ from penstock.transform.family import Chains
 from penstock.transform.table.interactions import Interactions
 from penstock.transform.table.lane import Lane
 from penstock.transform.table.missing import FillMissing
-from penstock.transform.table.op import ColumnOp, Step
+from penstock.transform.table.op import ColumnOp, Step, check_only_first
 from penstock.transform.table.statistics.known_rows import Folds
 
 NUMBERED_ANEW = (
@@ -77,6 +77,7 @@ class Compiled:
 
 def walk(name: str, ops: Sequence[ColumnOp], fields: Spec) -> Walked:
     """Goes through a chain; PlanError for an op that does not fit."""
+    check_only_first(name, ops)
     lane, steps, fill, folds = ops[0].begin(name, fields), list[Step](), None, list[Folds]()
     column = ops[0].needs(name)[0]
     kind = {"float": lane.dtype, "integer": "int64", "text": "string"}.get(lane.kind, "float64")

@@ -9,10 +9,11 @@ from typing import Any
 from penstock.core.columns.spec import Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
+from penstock.core.warnings import warn
 from penstock.transform.table.checks import check_dataset, check_parts
 from penstock.transform.table.fitted import FittedRecipe, Partial, listed, merge
 from penstock.transform.table.op import ColumnOp
-from penstock.transform.table.resolving import chains_of
+from penstock.transform.table.resolving import chains_of, made_of
 from penstock.transform.table.selectors import On, checked_ops
 from penstock.transform.table.target import Target
 
@@ -62,6 +63,9 @@ class Recipe:
         for name, chain in named.items():
             if not chain:
                 raise PlanError(f"Recipe: column {quoted(name)} has no ops; leave it out, or name it in leave=")
+        for op in items:
+            if isinstance(op, ColumnOp) and not op.by_type:
+                raise PlanError(f"Recipe: {op} goes to no column by itself; give it a name: Recipe(…, name={op})")
         left = (leave,) if isinstance(leave, str) else tuple(leave)
         vars(self).update(items=items, columns=named, target=target, leave=left)
 
@@ -135,11 +139,19 @@ class Recipe:
         fields = dict(data.spec)
         left = [*self.leave, *([self.target] if self.target is not None else [])]
         chains = chains_of(self.items, self.columns, left, fields)
+        self._check_target(chains)
         chains = {name: tuple(_of_target(op, name, self.target, fields) for op in ops) for name, ops in chains.items()}
         used = dict.fromkeys(one for name, ops in chains.items() for one in ops[0].needs(name))
         return FittedRecipe(
             chains=tuple(chains.items()), fields=tuple((name, fields[name]) for name in used), target=self.target
         )
+
+    def _check_target(self, chains: Mapping[str, tuple[ColumnOp, ...]]) -> None:
+        """A warning where other columns are made of what is to be predicted."""
+        if self.target is not None and (made := made_of(chains, self.target)):
+            warn(
+                f"recipe: {quoted(made[0])} is made of {quoted(self.target)}, the target, so that a model would see what it is to predict; leave {quoted(self.target)} out of it"
+            )
 
     def __repr__(self) -> str:
         given = [*map(str, self.items), *(f"{name}={listed(ops)}" for name, ops in self.columns.items())]

@@ -8,10 +8,9 @@ from penstock.core.columns.spec import Field, Spec
 from penstock.core.errors import PlanError
 from penstock.core.messages import quoted
 from penstock.core.names import did_you_mean
-from penstock.transform.table.interactions import Interactions
 from penstock.transform.table.lane import Lane
 from penstock.transform.table.missing import DropMissing, FillMissing, IsMissing
-from penstock.transform.table.op import ColumnOp
+from penstock.transform.table.op import ColumnOp, check_only_first
 from penstock.transform.table.selectors import On
 
 Named = Mapping[str, tuple[ColumnOp, ...]]
@@ -35,10 +34,9 @@ def chains_of(
         for name, op in _goes_to(item, open_lanes):
             chains.setdefault(name, []).append(op)
             open_lanes[name] = op.after(open_lanes[name])
-    made = {name: tuple(ops) for name, ops in chains.items()}
-    for name, ops in named.items():
+    made = {**{name: tuple(ops) for name, ops in chains.items()}, **named}
+    for name, ops in made.items():
         _check_there(name, ops, fields)
-        made[name] = ops
     if not made:
         raise PlanError(
             f"recipe: none of its ops goes to any of the columns {', '.join(fields)}; name columns: Recipe(city=OneHot())"
@@ -80,6 +78,7 @@ def _check_there(name: str, ops: Sequence[ColumnOp], fields: Spec) -> None:
         raise PlanError(
             f"recipe: {ops[0]} makes a new column, and there is a column {quoted(name)} already; give it another name"
         )
+    check_only_first(name, ops)
 
 
 def _with_indicators(chains: Named, fields: Spec) -> dict[str, tuple[ColumnOp, ...]]:
@@ -110,4 +109,9 @@ def complete(chains: Named) -> tuple[str, ...]:
 
 def is_feature_of(chains: Named, column: str) -> bool:
     """Whether a column is among what the chains make features of."""
-    return column in chains or any(column in ops[0].of for ops in chains.values() if isinstance(ops[0], Interactions))
+    return any(column in ops[0].needs(name) for name, ops in chains.items())
+
+
+def made_of(chains: Named, column: str) -> list[str]:
+    """The other columns that the chains make of a column."""
+    return [name for name, ops in chains.items() if name != column and column in ops[0].needs(name)]

@@ -61,8 +61,9 @@ class Selector:
         """The columns among these; PlanError for a name that is none of them, and where nothing is left."""
         for name in self.names:
             if name not in lanes and not any(fnmatchcase(one, name) for one in lanes):
+                kind = f"; by type they are Selector(kind={quoted(name)})" if name in _KINDS else ""
                 raise PlanError(
-                    f"recipe: no column {quoted(name)}; there are {', '.join(lanes)}{did_you_mean(name, lanes)}"
+                    f"recipe: no column {quoted(name)}; there are {', '.join(lanes)}{did_you_mean(name, lanes)}{kind}"
                 )
         found = [
             name

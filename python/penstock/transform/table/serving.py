@@ -77,8 +77,11 @@ class RowServer:
             if one is None:
                 raise
             wanted = {"string": "text", "int64": "a whole number of 64 bits"}.get(one.kind, "a number")
+            value = values[int(place)]
+            is_date = hasattr(value, "isoformat") or isinstance(value, np.datetime64)
+            hint = ", of a date what the file counts since 1970" if is_date else ""
             raise DataError(
-                f"apply: column {quoted(one.name)} is {quoted(values[int(place)])}, where {wanted} belongs ({found_}); pass what the column held in training"
+                f"apply: column {quoted(one.name)} is {quoted(value)}, where {wanted} belongs ({found_}); pass what the column held in training{hint}"
             ) from None
         return found
 
@@ -97,7 +100,7 @@ class RowServer:
 
     def _value(self, row: Mapping[str, Any], name: str) -> Any:
         try:
-            return row[name]
+            value = row[name]
         except (KeyError, TypeError, IndexError):
             if not isinstance(row, Mapping):
                 raise PlanError(
@@ -106,6 +109,7 @@ class RowServer:
             raise PlanError(
                 f"apply: no column {quoted(name)}; the row has {', '.join(map(str, row)) or 'none'}{did_you_mean(name, [*map(str, row)])}; pass None where its value is missing"
             ) from None
+        return None if type(value).__name__ == "NAType" else value  # pandas.NA, which compares with nothing
 
 
 def _whole(value: Any) -> Any:
@@ -117,6 +121,10 @@ def _whole(value: Any) -> Any:
 
 def undone(chains: Chains, fields: Spec, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Columns as they were before chains, as far as these can be undone."""
+    if not isinstance(columns, Mapping):
+        raise PlanError(
+            f"inverse({type(columns).__name__}): pass arrays by column: {{{quoted(next(iter(chains)))}: …}}; those of a matrix are its columns, by feature_names"
+        )
     found = dict[str, Any]()
     for name, column in columns.items():
         if name not in chains or name not in fields:

@@ -55,7 +55,7 @@ class Likelihood:
     def _derivatives(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Of each number, the logarithm by which its power's derivative grows with the exponent."""
         if self._step == "box_cox":
-            return applied("log", 0.0, values)
+            return applied("box_cox", 0.0, values)  # the logarithm itself
         return np.copysign(applied("log", 1.0, np.abs(values)), values)
 
     def merge(self, other: Self) -> None:
