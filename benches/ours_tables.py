@@ -53,7 +53,7 @@ def passes(data: Data, *, matrix: bool) -> Iterator[Any]:
 def feed(data: Data, *, matrix: bool) -> Feed:
     """A pass is a batch of all rows."""
     settings = {"rows_per_batch": ROWS_PER_BATCH, "rows": BATCH["tables-recipe"]}
-    return Feed(batches=passes(data, matrix=matrix), column=lambda rows: rows, settings=settings)
+    return Feed(batches=passes(data, matrix=matrix), column=lambda rows: rows, settings=settings, is_pass=True)
 
 
 def profiles(data: Data) -> Iterator[Any]:
@@ -64,9 +64,8 @@ def profiles(data: Data) -> Iterator[Any]:
 
 def profile_feed(data: Data) -> Feed:
     """A pass is a batch of all rows."""
-    return Feed(
-        batches=profiles(data), column=lambda rows: rows, settings={"minimal": False, "rows": BATCH["tables-profile"]}
-    )
+    settings = {"minimal": False, "rows": BATCH["tables-profile"]}
+    return Feed(batches=profiles(data), column=lambda rows: rows, settings=settings, is_pass=True)
 
 
 def computed(rows: ps.Dataset) -> ps.Dataset:
@@ -98,7 +97,7 @@ def computing(data: Data) -> Iterator[Any]:
 def columns_feed(data: Data) -> Feed:
     """A pass is a batch of all rows."""
     settings = {"rows_per_batch": 65_536, "rows": BATCH["tables-columns"]}
-    return Feed(batches=computing(data), column=lambda rows: rows, settings=settings)
+    return Feed(batches=computing(data), column=lambda rows: rows, settings=settings, is_pass=True)
 
 
 def served(data: Data) -> Feed:

@@ -1,7 +1,8 @@
 """Runs ours and the peers on the same files, in turn: python benches/run.py [--workload a,b,c] [--rounds 3] [--seconds 8] [--peers tfdata,dali] [--cpus 1].
 
 What is missing (environments, data) is made first. A round runs every side once, and ours before every third of them, so that a ratio compares neighbours in
-time: machines vary by the minute. Every run is a process of its own. A ratio is taken from each pair of runs; the median of a peer's ratios is shown.
+time: machines vary by the minute. Every run is a process of its own. A ratio is taken from each pair of runs; the median of a peer's ratios is shown. A side whose timed part takes
+more than a minute, a pass of it over a long table, runs in the first round alone.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ PEERS = (
     "polars",
 )
 OURS_EVERY = 3
+#: A side that took so many seconds for what is timed runs in the first round alone.
+LONG_S = 60.0
 #: Workloads with a bench of their own, whose sides differ in more than one pass.
 OWN = {"text": "tokenise_pack", "text-clean": "clean_text"}
 Lines = dict[Side, list[Line]]
@@ -109,17 +112,17 @@ def measure(arguments: argparse.Namespace, found: list[Side], skipped: list[Line
     columns = (TextColumn("[bold]{task.description:<44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(turns))
-        failed: set[Side] = set()
+        done: set[Side] = set()  # failed, or too long to be run again
         for side in turns:
             progress.update(task, description=f"{side.workload}  {side.peer} {side.variant}")
-            if side not in failed:
+            if side not in done:
                 try:
                     timeout_s = 90 + 4 * (arguments.seconds + arguments.warmup)
                     if side.workload.startswith("tables"):  # a pass of some peers takes minutes
                         timeout_s *= 10
                     line = call(side.command(arguments), timeout_s=timeout_s)
                 except Failed as failure:
-                    failed.add(side)
+                    done.add(side)
                     skipped.append({"peer": f"{side.peer} {side.variant} ({side.workload})", "reason": str(failure)})
                 else:
                     account(side, line, ours)
@@ -129,6 +132,9 @@ def measure(arguments: argparse.Namespace, found: list[Side], skipped: list[Line
                             highlight=False,
                         )
                     lines[side].append(line)
+                    write(arguments, lines, skipped)
+                    if line["seconds"] > max(LONG_S, 2 * arguments.seconds):
+                        done.add(side)
             progress.advance(task)
     return lines
 
@@ -158,6 +164,7 @@ def row(side: Side, lines: list[Line]) -> Line:
         "median_of_means": median(line["samples_per_s_mean"] for line in lines),
         "cpu_s_per_1000": median(line["cpu_s_per_1000"] for line in lines),
         "first_batch_s": median(line["first_batch_s"] for line in lines),
+        "peak_mb": median(line["peak_mb"] for line in lines),
         "ratios": ratios,
         "runs": lines,
     }
@@ -186,6 +193,14 @@ def report(arguments: argparse.Namespace, lines: Lines, skipped: list[Line]) -> 
     }
 
 
+def write(arguments: argparse.Namespace, lines: Lines, skipped: list[Line]) -> Line:
+    """Keeps what there is so far: some workloads take hours."""
+    result = report(arguments, lines, skipped)
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(result, indent=1))
+    return result
+
+
 def cpu_model() -> str:
     """The processor's name."""
     information = Path("/proc/cpuinfo")
@@ -200,7 +215,7 @@ def show(result: Line, console: Console) -> None:
     for workload, rows in table.by_workload(result).items():
         shown = Table(title=f"({workload}) {TITLES[workload]}", title_justify="left", title_style="bold")
         mine = table.our_variants(rows)
-        heads = ["", "variant", UNITS[workload], "best", "CPU s / 1,000", "first batch s", *mine]
+        heads = ["", "variant", UNITS[workload], "best", "CPU s / 1,000", "first batch s", "peak MB", *mine]
         for heading in heads:
             shown.add_column(heading, justify="left" if heading in {"", "variant"} else "right")
         for line in rows:
@@ -209,6 +224,7 @@ def show(result: Line, console: Console) -> None:
                 f"{line['best']:,.0f}",
                 f"{line['cpu_s_per_1000']:.3g}",
                 f"{line['first_batch_s']:.2f}",
+                f"{line['peak_mb']:,.0f}",
                 *(table.ratio(line, name) for name in mine),
             )
             shown.add_row(line["peer"], line["variant"], *figures, style="bold cyan" if line["ours"] else "")
@@ -260,9 +276,7 @@ def main() -> int:
     skipped: list[Line] = []
     found = prepare(arguments, skipped)
     lines = measure(arguments, found, skipped, console)
-    result = report(arguments, lines, skipped)
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(result, indent=1))
+    result = write(arguments, lines, skipped)
     show(result, console)
     console.print(f"Figures: {arguments.json}")
     return 0 if result["rows"] else 1

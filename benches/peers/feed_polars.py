@@ -85,13 +85,14 @@ def feed(data: Data, *, engine: Any) -> Feed:
         batches=passes(data, engine),
         column=lambda made: made["y"].to_numpy(),
         settings={"engine": engine, "rows": BATCH["tables-recipe"]},
+        is_pass=True,
     )
 
 
 def columns_feed(data: Data, *, engine: Any) -> Feed:
     """A pass is a batch of all rows."""
     settings = {"engine": engine, "rows": BATCH["tables-columns"]}
-    return Feed(batches=computing(data, engine), column=lambda made: made, settings=settings)
+    return Feed(batches=computing(data, engine), column=lambda made: made, settings=settings, is_pass=True)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,9 @@ from sklearn.preprocessing import (
 
 from work import Data
 
+#: Rows up to which scikit-learn's processes are tried: each holds a copy of what it works on, and together they were slower than one.
+MOST_IN_PROCESSES = 1_000_000
+
 
 def transformer(jobs: int | None) -> ColumnTransformer:
     """What every side does."""
@@ -52,7 +55,7 @@ def passes(data: Data, jobs: int | None) -> Iterator[Any]:
 def feed(data: Data, *, jobs: int | None) -> Feed:
     """A pass is a batch of all rows."""
     settings = {"n_jobs": jobs, "rows": BATCH["tables-recipe"]}
-    return Feed(batches=passes(data, jobs), column=lambda made: made, settings=settings)
+    return Feed(batches=passes(data, jobs), column=lambda made: made, settings=settings, is_pass=True)
 
 
 def served(data: Data) -> Feed:
@@ -63,7 +66,9 @@ def served(data: Data) -> Feed:
 
 
 if __name__ == "__main__":
-    feeds = {"n_jobs=None": partial(feed, jobs=None), "n_jobs=CPUs": partial(feed, jobs=CPUS)}
+    feeds = {"n_jobs=None": partial(feed, jobs=None)}
+    if BATCH["tables-recipe"] <= MOST_IN_PROCESSES:
+        feeds["n_jobs=CPUs"] = partial(feed, jobs=CPUS)
     names = ("tables-recipe", "tables-profile", "tables-columns", "tables-row")
     main(
         "scikit-learn",
