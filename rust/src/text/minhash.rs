@@ -1,11 +1,13 @@
 //! MinHash (Broder 1997): how alike texts are, by few numbers of each. A text is the set of its shingles, some neighbouring words each; its signature has the least of
 //! their hashes by each of some functions, and two texts agree in one with the odds of their Jaccard similarity. Bands of a signature are looked up as a whole.
 
+use std::sync::LazyLock;
+
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::characters::Classes;
 use super::minima::lower;
-use super::simplify::{ascii_words, simplify};
+use super::simplify::{Ascii, ascii_words, simplify};
 use super::words::{Splitter, Word};
 
 /// How texts are compared.
@@ -22,7 +24,7 @@ pub struct Scratch {
     splitter: Splitter,
     words: Vec<Word>,
     text: String,
-    bytes: Vec<u8>,
+    ascii: Ascii,
     hashes: Vec<u64>,
     shingles: Vec<u32>,
     least: Vec<u32>,
@@ -137,21 +139,41 @@ fn behind_wide(bytes: &[u8], mut at: usize) -> usize {
 
 /// The hashes of an ASCII text's words, in one pass: these are runs of letters and digits, which none but an exception and what has both takes apart.
 fn hash_ascii(text: &str, scratch: &mut Scratch) {
-    let Scratch { splitter, words, bytes, hashes, .. } = scratch;
-    ascii_words(text.as_bytes(), bytes, |bytes, place, has_number| {
-        let word = &bytes[place.clone()];
-        if (!has_number || word.len() == 1) && splitter.is_whole(word) {
-            hashes.push(match bytes[place.start..].first_chunk() {
-                Some(block) if word.len() < 16 => {
-                    short(u128::from_le_bytes(*block) & !(u128::MAX << (8 * word.len())), word.len())
-                }
-                _ => hash(word),
-            });
+    let Scratch { splitter, words, ascii, hashes, .. } = scratch;
+    ascii_words(text.as_bytes(), ascii, |word, block, has_number| {
+        let hashed = if word.len() < 16 { short(block, word.len()) } else { xxh3_64(word) };
+        if (!has_number || word.len() == 1) && (!EXCEPTIONS.may_have(hashed) || splitter.is_whole(word)) {
+            hashes.push(hashed);
         } else if let Ok(run) = std::str::from_utf8(word) {
             splitter.split(run, words, false);
             hashes.extend(words.iter().map(|one| hash(one.of(run).as_bytes())));
         }
     });
+}
+
+/// Hashes of the words that are taken apart, a bit each: few others need a look into the table.
+struct Filter(Vec<u64>);
+
+static EXCEPTIONS: LazyLock<Filter> = LazyLock::new(|| {
+    let mut bits = vec![0; 1 << (Filter::BITS - 6)];
+    for word in Splitter::exceptions() {
+        let place = Filter::place(hash(word));
+        bits[place / 64] |= 1 << (place % 64);
+    }
+    Filter(bits)
+});
+
+impl Filter {
+    const BITS: u32 = 15;
+
+    fn place(hash: u64) -> usize {
+        (hash >> (64 - Self::BITS)) as usize
+    }
+
+    fn may_have(&self, hash: u64) -> bool {
+        let place = Self::place(hash);
+        self.0[place / 64] >> (place % 64) & 1 == 1
+    }
 }
 
 /// The hash of a word.

@@ -1,7 +1,5 @@
 //! Text as it is compared: datatrove's `simplify_text`. Lower case, every number 0, no punctuation, single spaces, no accents.
 
-use std::ops::Range;
-
 use unicode_normalization::UnicodeNormalization;
 
 use super::characters::{Classes, class, is_space};
@@ -10,9 +8,12 @@ use super::characters::{Classes, class, is_space};
 pub fn simplify(text: &str, classes: Classes, out: &mut String) {
     out.clear();
     if text.is_ascii() {
-        let mut bytes = Vec::new();
-        let end = ascii_words(text.as_bytes(), &mut bytes, |_, _, _| ());
-        out.push_str(std::str::from_utf8(&bytes[..end]).unwrap_or_default());
+        ascii_words(text.as_bytes(), &mut Ascii::default(), |word, _, _| {
+            if !out.is_empty() {
+                out.push(' ');
+            }
+            out.extend(word.iter().map(|&byte| char::from(byte)));
+        });
         return;
     }
     let mut reduced = String::with_capacity(text.len());
@@ -23,52 +24,77 @@ pub fn simplify(text: &str, classes: Classes, out: &mut String) {
     out.extend(reduced.nfd().filter(|&one| !classes.is(one, class::MARKS)));
 }
 
-/// Bytes behind the words of `ascii_words`, so that the last one can be loaded with what lies behind it.
+/// Zeros behind a text's bytes, so that a block can be loaded at each place.
 const BEHIND: usize = 16;
+/// A byte for each of a block's sixteen.
+const ONES: u128 = u128::MAX / 255;
 
-/// What becomes of an ASCII byte: itself in lower case, or nothing where it lies between words.
-static KEPT: [u8; 256] = {
-    let mut kept = [0; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        if (byte as u8).is_ascii_alphanumeric() {
-            kept[byte] = (byte as u8).to_ascii_lowercase();
-        }
-        byte += 1;
-    }
-    kept
-};
+/// What becomes of an ASCII byte: itself in lower case, or 0 where it lies between words. Without branches, so that many are done at once.
+#[inline(always)]
+fn kept(byte: u8) -> u8 {
+    let lower = byte | 0x20;
+    let letter = if lower.wrapping_sub(b'a') < 26 { lower } else { 0 };
+    if byte.wrapping_sub(b'0') < 10 { byte } else { letter }
+}
 
-/// The same of a text of ASCII bytes, replacing what `out` holds; `word` gets `out`, where each word lies in it, and whether there is a number in it. Where the text ends; some bytes follow it.
-pub fn ascii_words(text: &[u8], out: &mut Vec<u8>, mut word: impl FnMut(&[u8], Range<usize>, bool)) -> usize {
-    if out.len() < text.len() + BEHIND {
-        out.resize(text.len() + BEHIND, 0);
-    }
-    let (mut place, mut end) = (0, 0);
+/// What `ascii_words` works with.
+#[derive(Default)]
+pub struct Ascii {
+    kept: Vec<u8>,
+    with_number: Vec<u8>,
+}
+
+/// The words of a text of ASCII bytes, as they are compared. `word` gets the bytes of each, the first sixteen with zeros behind them, and whether there is a number in it.
+pub fn ascii_words(text: &[u8], scratch: &mut Ascii, mut word: impl FnMut(&[u8], u128, bool)) {
+    let Ascii { kept: bytes, with_number } = scratch;
+    bytes.clear();
+    bytes.extend(text.iter().map(|&byte| kept(byte)));
+    bytes.resize(text.len() + BEHIND, 0);
+    let mut place = 0;
     while place < text.len() {
-        if KEPT[text[place] as usize] == 0 {
+        if bytes[place] == 0 {
             place += 1;
             continue;
         }
-        if end > 0 {
-            out[end] = b' ';
-            end += 1;
+        let block = block_of(&bytes[place..]);
+        let zeros = !(block + 0x7f * ONES) & (0x80 * ONES); // bytes are below 128, so that none carries
+        let mut length = zeros.trailing_zeros() as usize / 8;
+        if length == BEHIND {
+            length += bytes[place + BEHIND..].iter().take_while(|&&byte| byte != 0).count();
         }
-        let (start, mut has_number) = (end, false);
-        while let Some(&byte) = text.get(place) {
-            let kept = KEPT[byte as usize];
-            if kept == 0 {
-                break;
-            }
-            let is_digit = kept <= b'9';
-            has_number |= is_digit;
-            out[end] = if is_digit { b'0' } else { kept };
-            end += 1;
-            place = if is_digit { behind_number(text, place) } else { place + 1 };
+        let filled = if length < BEHIND { !(u128::MAX << (8 * length)) } else { u128::MAX };
+        let is_plain = block & filled & (0x40 * ONES) == filled & (0x40 * ONES); // letters have this bit, digits not
+        let behind = bytes[place..place + length].get(BEHIND..).unwrap_or_default();
+        if is_plain && !behind.iter().any(u8::is_ascii_digit) {
+            word(&bytes[place..place + length], block & filled, false);
+            place += length;
+        } else {
+            place = word_with_number(text, place, with_number);
+            word(with_number, block_of(with_number), true);
         }
-        word(out, start..end, has_number);
     }
-    end
+}
+
+/// Replaces `out` by the word that begins at a place, numbers as 0. The place behind it.
+fn word_with_number(text: &[u8], mut place: usize, out: &mut Vec<u8>) -> usize {
+    out.clear();
+    while let Some(byte) = text.get(place).map(|&byte| kept(byte)).filter(|&byte| byte != 0) {
+        let is_digit = byte.is_ascii_digit();
+        out.push(if is_digit { b'0' } else { byte });
+        place = if is_digit { behind_number(text, place) } else { place + 1 };
+    }
+    place
+}
+
+/// The first sixteen bytes, zeros behind the last one.
+#[inline(always)]
+fn block_of(bytes: &[u8]) -> u128 {
+    if let Some(block) = bytes.first_chunk() {
+        return u128::from_le_bytes(*block);
+    }
+    let mut block = [0; 16];
+    block[..bytes.len()].copy_from_slice(bytes);
+    u128::from_le_bytes(block)
 }
 
 /// The place behind digits, and behind a point or comma with further digits.

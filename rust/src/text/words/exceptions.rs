@@ -5,6 +5,7 @@ use std::collections::HashMap;
 /// Exceptions, by what they are of.
 pub struct Exceptions {
     parts: Vec<Vec<&'static str>>,
+    wholes: Vec<&'static str>,
     short: Packed,
     long: HashMap<&'static [u8], u16>,
     /// By a first byte, and by a last one, the lengths that exceptions with it have, a bit each: most words need no look into the tables.
@@ -17,8 +18,8 @@ impl Exceptions {
         let parts: Vec<Vec<&'static str>> =
             include_str!("exceptions.txt").lines().map(|line| line.split('\t').collect()).collect();
         let (mut short, mut long, mut lengths) = (Packed::new(), HashMap::new(), [[0; 256]; 2]);
-        for (number, parts) in parts.iter().enumerate() {
-            let whole: &'static str = String::leak(parts.concat());
+        let wholes: Vec<&'static str> = parts.iter().map(|parts| &*String::leak(parts.concat())).collect();
+        for (number, &whole) in wholes.iter().enumerate() {
             for (lengths, &byte) in lengths.iter_mut().zip([&whole.as_bytes()[0], &whole.as_bytes()[whole.len() - 1]]) {
                 lengths[byte as usize] |= 1 << whole.len().min(31);
             }
@@ -28,7 +29,12 @@ impl Exceptions {
                 None => _ = long.insert(whole.as_bytes(), number),
             }
         }
-        Self { parts, short, long, lengths }
+        Self { parts, wholes, short, long, lengths }
+    }
+
+    /// All of them, whole.
+    pub fn wholes(&self) -> &[&'static str] {
+        &self.wholes
     }
 
     /// The parts of an exception.

@@ -125,6 +125,11 @@ impl Splitter {
         self.rules.phrases.put_together(text, words, &self.rules.exceptions);
     }
 
+    /// The runs that are split in their own way.
+    pub fn exceptions() -> impl Iterator<Item = &'static [u8]> {
+        RULES.exceptions.wholes().iter().map(|whole| whole.as_bytes())
+    }
+
     /// Whether a run of ASCII letters alone, or of digits alone, is one word.
     #[must_use]
     pub fn is_whole(&self, run: &[u8]) -> bool {
