@@ -64,7 +64,7 @@ def main() -> None:
 
     line: dict[str, Any] = {"peer": "penstock", **measure(feed, arguments.seconds), "cpu_s": cpu_seconds()}
     loader = opened["loader"]
-    line["verdict"], line["storage"] = loader.stats()["verdict"], loader.stats()["storage"]
+    line |= {name: loader.stats().as_dict()[name] for name in ("verdict", "storage")}
     if arguments.report:
         print(loader.report())
     print(json.dumps(line), flush=True)

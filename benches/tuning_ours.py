@@ -70,7 +70,7 @@ def main() -> None:
 
     step = training_step() if asked.pipeline == "consumer" else None
     line = measure(endless(), ROWS[asked.pipeline], asked.warmup, asked.seconds, step)
-    stats = loader.stats()
+    stats = loader.stats().as_dict()
     line |= {"tuning": stats["tuning"], "waited": stats["waited"], "first_batch_s": stats["first_batch_s"]}
     print(json.dumps(line), flush=True)
     loader.close()

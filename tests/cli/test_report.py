@@ -105,8 +105,13 @@ def test_clocks_that_jump_and_loaders_that_share_a_file(tmp_path: Path) -> None:
     assert "validation; rank 0 of 4" in shown
 
 
-def test_a_file_of_another_program_is_told_by_what_it_lacks(tmp_path: Path) -> None:
-    odd = [replace(one, memory={"budget_bytes": 5}) for one in a_run(2)]
-    said = complaint(written(tmp_path / "odd.jsonl", odd))
-    assert "the last snapshot has no 'held_bytes'; pass what observe='jsonl:FILE' wrote" in said
-    assert "KeyError" not in said
+def test_figures_that_another_version_wrote_or_did_not_write(tmp_path: Path) -> None:
+    odd = [json.loads(run_line(one)) for one in a_run(2)]
+    for one in odd:
+        one |= {"memory": {"budget_bytes": 5_000_000, "later": 1}, "decoders": {"avif": 3}, "tuning": {}, "ray": {}}
+        del one["storage"]["cache_damaged"]
+    path = tmp_path / "odd.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in odd))
+    shown = invoke("report", str(path)).stdout
+    assert "memory: 0.0 MB held, at most 0.0 MB, of 5.0 MB" in shown
+    assert "images decoded: 3 avif" in shown

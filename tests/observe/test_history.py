@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.observe.figure_groups import TuningFigures
 from penstock.observe.history import MOST_POINTS, History, histories_of
 from penstock.observe.snapshot import Identity, Snapshot
 from support.runs import DECISIONS, a_run
@@ -41,8 +42,11 @@ def test_a_decision_is_told_once() -> None:
 
 
 def test_decisions_without_end_are_counted() -> None:
-    told = [{**DECISIONS[0], "at_s": float(number)} for number in range(1000)]
-    run = [replace(one, tuning={"decisions": told[place : place + 32]}) for place, one in enumerate(a_run(960))]
+    told = [replace(DECISIONS[0], at_s=float(number)) for number in range(1000)]
+    run = [
+        replace(one, tuning=TuningFigures(decisions=tuple(told[place : place + 32])))
+        for place, one in enumerate(a_run(960))
+    ]
     found = history(*run)
     assert len(found.decisions) == 64
     assert found.decisions_left_out + 64 == 991

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.observe.figure_groups import RayFigures, RayNodeFigures, StorageFigures, TuningDecision
 from penstock.observe.report import report_text
 from penstock.observe.snapshot import Advice, Times
+from penstock.observe.snapshot_of import snapshot_of
 
 
 @pytest.fixture
@@ -67,3 +70,40 @@ def test_figures_are_read_like_the_dict_that_they_were(loader: ps.Loader) -> Non
         stats["nope"]
     assert json.loads(json.dumps(stats.as_dict()))["stages"][0]["name"] == stats["stages"][0]["name"]
     assert Times(), "figures without a count are no false value"
+
+
+def test_groups_of_figures_are_typed_and_read_like_the_dicts_that_they_were(loader: ps.Loader) -> None:
+    for _ in loader:
+        pass
+    stats = replace(
+        loader.stats(), storage=StorageFigures(requests=3), ray=RayFigures(nodes={"a": RayNodeFigures(items=2)})
+    )
+    plain = stats.as_dict()
+    for name in ("storage", "memory", "errors", "tuning", "ray"):
+        told, group = plain[name], stats[name]
+        assert type(told) is dict
+        assert group == told
+        assert told == group
+        assert group != {**told, "more": 1}
+        assert {**group}.keys() == told.keys()
+    assert (stats.storage and stats.storage.requests, stats["storage"]["requests"]) == (3, 3)
+    assert (stats["ray"]["nodes"]["a"]["items"], plain["ray"]["nodes"]["a"]["items"]) == (2, 2)
+    prefetch = stats.tuning.values["prefetch"]
+    assert (
+        prefetch.value
+        == stats["tuning"]["values"]["prefetch"]["value"]
+        == plain["tuning"]["values"]["prefetch"]["value"]
+    )
+    assert stats.memory.most_bytes == stats["memory"].get("most_bytes") > 0
+    assert "from" in TuningDecision(from_=2).as_dict()
+    assert TuningDecision(from_=2)["from"] == 2
+    assert snapshot_of(json.loads(json.dumps(plain))) == stats
+    with pytest.raises(FrozenInstanceError):
+        stats.memory.held_bytes = 1  # type: ignore[misc]
+
+
+def test_figures_pass_from_process_to_process(loader: ps.Loader) -> None:
+    for _ in loader:
+        pass
+    stats = loader.stats()
+    assert pickle.loads(pickle.dumps(stats)) == stats

@@ -47,8 +47,8 @@ def hostile() -> Snapshot:
     values = marked(next(a_run(1)).as_dict())
     values["decoders"] = {MARKS: 3}
     values["tuning"] = {
-        "values": {MARKS: {"value": MARKS, "fixed": True}},
-        "decisions": [{"at_s": 0.1, "knob": MARKS, "from": MARKS, "to": 1, "why": MARKS}],
+        "values": {MARKS: {"value": 3, "unit": MARKS, "fixed": True}},
+        "decisions": [{"at_s": 0.1, "knob": MARKS, "from": 1, "to": 2, "why": MARKS}],
     }
     values["functions"] = [{"function": MARKS, "workers": MARKS, "why": MARKS}]
     return snapshot_of(values)

@@ -29,7 +29,7 @@ def main() -> None:
     with penstock.ray.Loader(numbers(960, 8, Path(calls)), workers=2, compare_every=None, epochs=1) as loader:
         print("made", flush=True)
         digest = stream_digest(slowly(loader, float(step_s)))
-        print(json.dumps({"digest": digest, **loader.stats()["ray"]}), flush=True)
+        print(json.dumps({"digest": digest, **loader.stats().as_dict()["ray"]}), flush=True)
 
 
 if __name__ == "__main__":

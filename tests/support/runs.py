@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.observe.figure_groups import (
+    CacheFigures,
+    ErrorFigures,
+    MemoryFigures,
+    StorageFigures,
+    TunedNumber,
+    TuningDecision,
+    TuningFigures,
+)
 from penstock.observe.snapshot import Advice, Gpu, Identity, Machine, RankFigures, Snapshot, StageFigures, Times
 
 
@@ -21,8 +30,8 @@ def stage(name: str, kind: str, rate: float, busy: float, p50_s: float) -> Stage
 
 STAGES = (("read", "io", 0.31, 0.034), ("transform", "cpu", 0.97, 0.21), ("map look_up", "python", 0.22, 0.012))
 DECISIONS = (
-    {"at_s": 2.0, "knob": "kernels", "from": 2, "to": 4, "why": "the consumer waited"},
-    {"at_s": 9.5, "knob": "read", "from": 2, "to": 4, "why": "the rate rose"},
+    TuningDecision(at_s=2.0, knob="kernels", from_=2, to=4, why="the consumer waited"),
+    TuningDecision(at_s=9.5, knob="read", from_=2, to=4, why="the rate rose"),
 )
 
 
@@ -53,11 +62,11 @@ def a_run(
             "bottleneck": "transform",
             "advice": (Advice(rule="slow_stage", evidence="'transform' is busy 97 %", remedy="decode smaller images", change="Decode(size=256)", gain=1.42),),
             "decoders": {"jpeg": samples},
-            "storage": {"requests": 10 * number, "retries": number // 10, "hedges": 0, "bytes": 10**8, "bytes_per_s": 2e8, "bytes_per_request": 8e6, "in_flight": 3.5, "in_flight_limit": 32, "latency_p50_s": 0.03, "latency_p95_s": 0.1, "latency_p99_s": 0.6, "cache_hits": 30, "cache_misses": 10, "cache_hit_rate": 0.75, "cache_bytes": 5, "cache_damaged": 0},
-            "memory": {"held_bytes": 10**9, "most_bytes": 2 * 10**9, "budget_bytes": 4 * 10**9},
-            "errors": {"samples": 2, "met": 3, "sources": {"b.tfrecord": 2}},
-            "tuning": {"values": {"kernels": {"value": 4, "most": 8, "unit": "threads", "fixed": False}}, "changes": 2, "decisions": [one for one in DECISIONS if one["at_s"] <= elapsed_s]},  # type: ignore[operator]
-            "cache": [{"where": "/local/rows", "rows": 5, "size_bytes": 50, "hits": 4, "made": 5}],
+            "storage": StorageFigures(requests=10 * number, retries=number // 10, hedges=0, bytes=10**8, bytes_per_s=2e8, bytes_per_request=8e6, in_flight=3.5, in_flight_limit=32, latency_p50_s=0.03, latency_p95_s=0.1, latency_p99_s=0.6, cache_hits=30, cache_misses=10, cache_hit_rate=0.75, cache_bytes=5, cache_damaged=0),
+            "memory": MemoryFigures(held_bytes=10**9, most_bytes=2 * 10**9, budget_bytes=4 * 10**9),
+            "errors": ErrorFigures(samples=2, met=3, sources={"b.tfrecord": 2}),
+            "tuning": TuningFigures(values={"kernels": TunedNumber(value=4, most=8, unit="threads")}, changes=2, decisions=tuple(one for one in DECISIONS if one.at_s <= elapsed_s)),
+            "cache": (CacheFigures(where="/local/rows", rows=5, size_bytes=50, hits=4, made=5),),
             "stages": tuple(stage(name, kind, rate, busy, p50_s) for name, kind, busy, p50_s in STAGES),
             "machine": Machine(cores=8, cpu=0.9, process_cpu=0.6, memory_bytes=1 << 30),
             "gpus": (Gpu(index=0, name="H200", kernel_time=0.9, memory_bytes=61 * 10**9, memory_limit_bytes=141 * 10**9, power_w=512.0, sm=0.54, tensor=0.3),),

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 from penstock.observe.events import Event
+from penstock.observe.figure_groups import CacheFigures, ErrorFigures, MemoryFigures, StorageFigures, TuningFigures
 from penstock.observe.snapshot import Gpu, Identity, Machine, Snapshot, StageFigures, Times
 
 TIMES = Times(count=40, p50_s=0.001, p95_s=0.002, p99_s=0.003, most_s=0.004)
@@ -52,25 +53,25 @@ def a_snapshot(**more: object) -> Snapshot:
         verdict="Limited by 'transform'.",
         bottleneck="transform",
         decoders={"jpeg": 2560, "other": 0},
-        storage={
-            "requests": 10,
-            "retries": 1,
-            "hedges": 0,
-            "bytes": 1_000_000,
-            "in_flight": 3.5,
-            "in_flight_limit": 32,
-            "latency_p50_s": 0.01,
-            "latency_p95_s": 0.02,
-            "latency_p99_s": 0.03,
-            "cache_hits": 5,
-            "cache_misses": 5,
-            "cache_bytes": 500,
-        },
-        memory={"held_bytes": 100, "most_bytes": 200, "budget_bytes": 300},
-        errors={"samples": 2, "met": 3, "sources": {"secret-place/b.tfrecord": 2}},
+        storage=StorageFigures(
+            requests=10,
+            retries=1,
+            hedges=0,
+            bytes=1_000_000,
+            in_flight=3.5,
+            in_flight_limit=32,
+            latency_p50_s=0.01,
+            latency_p95_s=0.02,
+            latency_p99_s=0.03,
+            cache_hits=5,
+            cache_misses=5,
+            cache_bytes=500,
+        ),
+        memory=MemoryFigures(held_bytes=100, most_bytes=200, budget_bytes=300),
+        errors=ErrorFigures(samples=2, met=3, sources={"secret-place/b.tfrecord": 2}),
         stalls=1,
-        tuning={"values": {}, "changes": 2, "decisions": []},
-        cache=[{"where": "/home/someone/rows", "rows": 5, "size_bytes": 50, "hits": 4, "made": 5}],
+        tuning=TuningFigures(changes=2),
+        cache=(CacheFigures(where="/home/someone/rows", rows=5, size_bytes=50, hits=4, made=5),),
         stages=(a_stage("read", "io"), a_stage("transform"), a_stage("transform"), a_stage("map <lambda>", "python")),
         machine=Machine(cores=8, cpu=0.5, process_cpu=0.25, io_wait=0.0, memory_bytes=1 << 30),
         gpus=(Gpu(index=0, name="H200", kernel_time=0.9, memory_bytes=1, memory_limit_bytes=2, power_w=300.0, sm=0.5),),

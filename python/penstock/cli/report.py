@@ -111,17 +111,9 @@ def _print(runs: Sequence[Sequence[History]], names: Sequence[str]) -> None:
         if place:
             out.print()
         name = f"{told.now.loader.name}; " if told.now.loader.name else ""
-        _lines([f"{name}{headline(told)}", *told.notes, "", _text(told.now)])
+        _lines([f"{name}{headline(told)}", *told.notes, "", report_text(told.now)])
     if left := runs[0][_SHOWN:]:
         _lines([f"\nand {counted(len(left), 'loader')} more, with fewer samples each: --json has them all"])
-
-
-def _text(now: Snapshot) -> str:
-    try:
-        return report_text(now)
-    except (KeyError, TypeError, ValueError) as error:  # written by hand, or by another program
-        found = f"has no {error.args[0]!r}" if isinstance(error, KeyError) else f"has a figure that is none ({error})"
-        raise DataError(f"the last snapshot {found}; pass what observe='jsonl:FILE' wrote") from None
 
 
 def _lines(lines: Sequence[str]) -> None:

@@ -16,9 +16,10 @@ from penstock.loader.item_source import LanePlaces, WokenError
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
+from penstock.observe.figure_groups import StorageFigures
 from penstock.observe.recorder import Recorder
 from penstock.observe.snapshot import Snapshot
-from penstock.observe.stats import all_meters, all_tuning, no_stats, run_stats
+from penstock.observe.stats import all_meters, all_tuning, run_stats
 from penstock.observe.store import store_figures
 from penstock.order.steps.cursor import Position
 from penstock.plan.tree import leaves
@@ -60,7 +61,7 @@ class Here:
         self._one_by_one = self._is_interrupted = False
         self._leave: tuple[BaseException, Position] | None = None
         self._first_batch_s = 0.0
-        self._last_stats = no_stats()
+        self._last_stats = Snapshot()
         self._traffic: Traffic | None = None
 
     def begin(self, share: RankShare) -> None:
@@ -208,7 +209,7 @@ class Here:
         """See `ItemSource`."""
         return self.stats()
 
-    def _storage_figures(self, elapsed_s: float) -> dict[str, Any] | None:
+    def _storage_figures(self, elapsed_s: float) -> StorageFigures | None:
         """What the store did since the run began; other loaders' requests to the same dataset are counted too."""
         traffic = self._traffic_now()
         if traffic is None or self._traffic is None:

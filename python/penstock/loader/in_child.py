@@ -24,7 +24,6 @@ from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
 from penstock.observe.recorder import Recorder
 from penstock.observe.snapshot import Snapshot
-from penstock.observe.stats import no_stats
 from penstock.order.steps.cursor import Position
 from penstock.order.steps.natural import NaturalBatches
 from penstock.runtime.slots import Slots
@@ -58,7 +57,7 @@ class InChild:
         self._expected: Position | None = None  # of the item that comes next; None where no stream is under way
         self._until = math.inf  # the first epoch that the stream does not have
         self._begun_at, self._first_batch_s = 0.0, 0.0
-        self._last_stats = no_stats()
+        self._last_stats = Snapshot()
         self._known: dict[Position, LanePlaces] = {}  # where lanes stand at steps that were made
         self._pinned = Slots(new_memory=deliver.new_memory) if deliver.copies else None
 

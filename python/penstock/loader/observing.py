@@ -22,6 +22,7 @@ from penstock.loader.plan_facts import plan_facts
 from penstock.loader.progress import Progress
 from penstock.loader.share import RankShare
 from penstock.observe.exporters.protocol import Exporter
+from penstock.observe.figure_groups import ExporterFigures
 from penstock.observe.folder import host_name
 from penstock.observe.gpu import gpus_seen
 from penstock.observe.outlets import Outlet
@@ -109,7 +110,7 @@ class Observing:
         self._made, self._whole = made, judged(found)
         return self._whole
 
-    def _exporters(self) -> dict[str, object]:
+    def _exporters(self) -> dict[str, ExporterFigures]:
         return {name: outlet.figures() for name, outlet in self._outlets.items()}
 
     def _facts(self, share: RankShare) -> PlanFacts:

@@ -12,6 +12,7 @@ from penstock.core.arguments import is_one_of
 from penstock.core.errors import DataError, PlanError
 from penstock.core.messages import quoted
 from penstock.core.warnings import warn
+from penstock.observe.figure_groups import ErrorFigures
 from penstock.observe.quarantine import BadSample, Quarantine
 
 OnError: TypeAlias = Literal["raise", "substitute", "skip"]
@@ -91,20 +92,15 @@ class BadSamples:
         """Whether there is something to warn of."""
         return self._unsaid is not None
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> ErrorFigures:
         """Different bad samples, how often any was met, and how many different ones of each source."""
         with self._lock:
-            return {"samples": len(self._known), "met": self._met, "sources": dict(self._sources)}
+            return ErrorFigures(samples=len(self._known), met=self._met, sources=dict(self._sources))
 
     def close(self) -> None:
         """Closes the quarantine file."""
         if self._quarantine is not None:
             self._quarantine.close()
-
-
-def no_errors() -> dict[str, Any]:
-    """The figures where there is none."""
-    return {"samples": 0, "met": 0, "sources": {}}
 
 
 def _check(on_error: Any, max_errors: Any, quarantine: Quarantine | None) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.observe.figure_groups import StorageFigures
 from penstock.observe.snapshot import Snapshot
-from penstock.observe.snapshot_of import MOST
 
 #: A history has between half of so many points and all of them, an even number: where it is full, neighbours become one.
 MOST_POINTS = 240
@@ -16,6 +16,8 @@ _DECISIONS = 64
 #: By how much a machine's clock and a loader's own time may differ between two snapshots.
 _CLOCK_S = 5.0
 _NOTES = 8
+#: Letters of what a decision says.
+_WORDS = 200
 #: Of a file, so many loaders have all points, and those of 1,000 ranks beyond them a few each.
 _LOADERS, _FEW_POINTS = 16, 24
 #: What a point holds besides counts: gauges, of which it keeps the mean.
@@ -124,14 +126,18 @@ class History:
         self._note_decisions(new)
 
     def _point(self, old: Snapshot, new: Snapshot) -> Point:
-        seconds, store, before = new.elapsed_s - old.elapsed_s, new.storage or {}, old.storage or {}
+        seconds, store, before = (
+            new.elapsed_s - old.elapsed_s,
+            new.storage or StorageFigures(),
+            old.storage or StorageFigures(),
+        )
         point = Point(self.seconds, seconds)
         point.samples = new.samples - old.samples
         point.batches = max(0, new.batches - old.batches)
         point.waited_s = max(0.0, new.waited_s - old.waited_s)
         point.ready = max(0.0, new.ready * new.batches - old.ready * old.batches)
-        point.requests = _more(store, before, "requests")
-        point.again = _more(store, before, "retries")
+        point.requests = max(0, store.requests - before.requests)
+        point.again = max(0, store.retries - before.retries)
         point.low = point.high = point.rate(point.samples)
         point.gauges = {name: (value, 1) for name, value in _gauges(new).items() if value is not None}
         return point
@@ -193,7 +199,7 @@ def _all_joined(points: list[Point]) -> Point:
 def _gauges(new: Snapshot) -> dict[str, float | None]:
     machine = new.machine if new.machine.cores else None
     return {
-        "held_bytes": number_in(new.memory, "held_bytes") if new.memory else None,
+        "held_bytes": new.memory.held_bytes if new.memory else None,
         "cpu": machine.cpu if machine else None,
         "process_cpu": machine.process_cpu if machine else None,
         "kernel_time": _mean([one.kernel_time for one in new.gpus]),
@@ -201,7 +207,7 @@ def _gauges(new: Snapshot) -> dict[str, float | None]:
         "tensor": _mean([one.tensor for one in new.gpus]),
         "gpu_bytes": float(sum(one.memory_bytes for one in new.gpus)) if new.gpus else None,
         "power_w": _mean([one.power_w for one in new.gpus]),
-        "in_flight": number_in(new.storage, "in_flight") if new.storage else None,
+        "in_flight": new.storage.in_flight if new.storage else None,
     }
 
 
@@ -210,25 +216,14 @@ def _mean(values: list[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _more(new: Mapping[str, Any], old: Mapping[str, Any], name: str) -> float:
-    return max(0.0, number_in(new, name) - number_in(old, name))
-
-
-def number_in(values: Mapping[str, Any], name: str) -> float:
-    """A number of plain values; 0 where there is none: number_in({"a": 2}, "a") == 2.0."""
-    value = values.get(name)
-    return float(value) if isinstance(value, (int, float)) and abs(value) <= MOST else 0.0
-
-
 def _decisions(new: Snapshot) -> list[dict[str, Any]]:
-    found = new.tuning.get("decisions")
-    if not isinstance(found, list):
-        return []
-    whole = [one for one in found if isinstance(one, dict)]
     return [
         {
-            "at_s": number_in(one, "at_s"),
-            **{name: str(one.get(name, ""))[:200] for name in ("knob", "from", "to", "why")},
+            "at_s": one.at_s,
+            "knob": one.knob[:_WORDS],
+            "from": str(one.from_),
+            "to": str(one.to),
+            "why": one.why[:_WORDS],
         }
-        for one in whole
+        for one in new.tuning.decisions
     ]

@@ -7,11 +7,11 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from typing import Any
 
 from penstock.core.messages import printable
 from penstock.observe.events import Event
 from penstock.observe.exporters.protocol import Exporter
+from penstock.observe.figure_groups import ExporterFigures
 from penstock.observe.snapshot import Snapshot
 
 _log = logging.getLogger("penstock")
@@ -62,16 +62,12 @@ class Outlet:
             self._queue.append((snapshot, events))
             self._come.notify()
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> ExporterFigures:
         """What became of what was handed over."""
         state = "dropped" if self._is_over and self.error else "ended" if self._is_over else "running"
-        return {
-            "state": state,
-            "written": self.written,
-            "left_out": self.left_out,
-            "failures": self.failures,
-            "error": self.error,
-        }
+        return ExporterFigures(
+            state=state, written=self.written, left_out=self.left_out, failures=self.failures, error=self.error
+        )
 
     @property
     def has_ended(self) -> bool:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from penstock.core.messages import printable
-from penstock.observe.snapshot import NamedFigures
 from penstock.observe.verdict import gain_words
 
 #: Figures, or plain values of them.
-Named: TypeAlias = NamedFigures | Mapping[str, Any]
+Named: TypeAlias = Mapping[str, Any]
 #: Requests to a store that are shown one by one.
 _SHOWN_REQUESTS = 5
 
@@ -96,7 +95,7 @@ _DECODED = {
 
 
 def _decoders(stats: Named) -> list[str]:
-    shown = [f"{count:,} {_DECODED[name]}" for name, count in stats.get("decoders", {}).items() if count]
+    shown = [f"{count:,} {_DECODED.get(name, name)}" for name, count in stats.get("decoders", {}).items() if count]
     return ["", "images decoded: " + ", ".join(shown)] if shown else []
 
 

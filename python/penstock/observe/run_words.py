@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.core.messages import counted
-from penstock.observe.history import History, number_in
+from penstock.observe.figure_groups import StorageFigures
+from penstock.observe.history import History
 from penstock.observe.rules.seen import SeenRun
 from penstock.observe.rules.slow_rank import slow_rank
 from penstock.observe.snapshot import Advice, Gpu, Snapshot, StageFigures
@@ -142,14 +143,14 @@ def rows_beside(one: History, other: History) -> Iterator[tuple[str, str, str, s
             before, after = a[name][share], b[name][share]
             yield f"{name} of a batch, {share[:-2]}", duration(before), duration(after), _less_words(before, after)
     yield "batches ready", f"{a.ready:.1%}", f"{b.ready:.1%}", _points_words(a.ready, b.ready)
-    held = [number_in(each.memory, "most_bytes") for each in (a, b)]
+    held = [each.memory.most_bytes for each in (a, b)]
     if any(held):
         yield "memory held, at most", f"{held[0] / 1e6:,.1f} MB", f"{held[1] / 1e6:,.1f} MB", _less_words(*held)
-    stores = [each.storage or {} for each in (a, b)]
-    if any(stores):
+    if a.storage or b.storage:
+        stores = [each.storage or StorageFigures() for each in (a, b)]
         for word, name in (("requests", "requests"), ("requests again", "retries")):
-            before, after = (number_in(each, name) for each in stores)
-            yield word, f"{before:,.0f}", f"{after:,.0f}", _less_words(before, after)
+            before, after = (each[name] for each in stores)
+            yield word, f"{before:,}", f"{after:,}", _less_words(before, after)
 
 
 def differences(one: History, other: History, names: Sequence[str]) -> list[str]:

@@ -2,60 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
-
-class NamedFigures:
-    """Figures that are also found by name, as in a mapping (of which a stage has no `items()`, since that is a figure of it): `stats["samples"]` is `stats.samples`, and `dict(stats)` has them all."""
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in _names_of(self):
-            raise KeyError(name)
-        return getattr(self, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_names_of(self))
-
-    def __contains__(self, name: object) -> bool:
-        return name in _names_of(self)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """A figure by name; `default` where there is none of it."""
-        return getattr(self, name) if name in _names_of(self) else default
-
-    def keys(self) -> tuple[str, ...]:
-        """The figures' names."""
-        return _names_of(self)
-
-    def values(self) -> tuple[Any, ...]:
-        """The figures, in the order of their names."""
-        return tuple(getattr(self, name) for name in _names_of(self))
-
-    def __len__(self) -> int:
-        return len(_names_of(self))
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same as plain values that JSON knows."""
-        return {name: _plain(getattr(self, name)) for name in _names_of(self)}
-
-
-def _names_of(figures: Any) -> tuple[str, ...]:
-    cls = type(figures)
-    if cls not in _names:
-        _names[cls] = tuple(one.name for one in fields(cls))
-    return _names[cls]
-
-
-#: The names of fields, by class: snapshots are made twice a second.
-_names: dict[Any, tuple[str, ...]] = {}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, NamedFigures):
-        return value.as_dict()
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+from penstock.observe.figure_groups import (
+    CacheFigures,
+    ErrorFigures,
+    ExporterFigures,
+    FunctionFigures,
+    MemoryFigures,
+    RayFigures,
+    StorageFigures,
+    TuningFigures,
+)
+from penstock.observe.named_figures import NamedFigures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +53,7 @@ class StageFigures(NamedFigures):
     name: str
     kind: str
     threads: int
-    items: int
+    items: int  # type: ignore[assignment]  # a figure, as its name says
     samples: int
     bytes: int
     samples_per_s: float
@@ -219,26 +178,19 @@ class Snapshot(NamedFigures):
     bottleneck: str = "nothing"
     advice: tuple[Advice, ...] = ()
     decoders: dict[str, int] = field(default_factory=dict)
-    storage: dict[str, Any] | None = None
+    storage: StorageFigures | None = None
     room_waited_s: float = 0.0
-    memory: dict[str, int] = field(default_factory=dict)
-    errors: dict[str, Any] = field(default_factory=dict)
+    memory: MemoryFigures = field(default_factory=MemoryFigures)
+    errors: ErrorFigures = field(default_factory=ErrorFigures)
     stalls: int = 0
-    tuning: dict[str, Any] = field(default_factory=dict)
-    cache: list[dict[str, Any]] = field(default_factory=list)
-    functions: list[dict[str, str]] = field(default_factory=list)
+    tuning: TuningFigures = field(default_factory=TuningFigures)
+    cache: tuple[CacheFigures, ...] = ()
+    functions: tuple[FunctionFigures, ...] = ()
     stages: tuple[StageFigures, ...] = ()
     machine: Machine = Machine()
     plan: PlanFacts = PlanFacts()
     gpus: tuple[Gpu, ...] = ()
     ranks: tuple[RankFigures, ...] = ()
-    exporters: dict[str, Any] = field(default_factory=dict)
+    exporters: dict[str, ExporterFigures] = field(default_factory=dict)
     lost_events: int = 0
-    ray: dict[str, Any] | None = None
-
-    def items(self) -> tuple[tuple[str, Any], ...]:
-        """The figures with their names."""
-        return tuple((name, getattr(self, name)) for name in _names_of(self))
-
-
-Mapping.register(Snapshot)
+    ray: RayFigures | None = None

@@ -6,6 +6,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from itertools import islice
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from penstock.core.errors import DataError
@@ -32,13 +33,13 @@ def _of(kind: type[FiguresT], values: Any, where: str) -> FiguresT:
     if not isinstance(values, Mapping):
         raise DataError(f"{where or 'it'} is no group of figures")
     found = {}
-    for name, hint, has_default in _fields_of(kind):  # type: ignore[arg-type]  # a class is hashable
-        value = values.get(name)
+    for field, hint, has_default in _fields_of(kind):  # type: ignore[arg-type]  # a class is hashable
+        value = values.get(name := field.removesuffix("_"))
         if value is None and (has_default or name not in values):
             if not has_default:
                 raise DataError(f"{where}{name} is missing")
             continue
-        found[name] = _value(hint, value, f"{where}{name}")
+        found[field] = _value(hint, value, f"{where}{name}")
     return kind(**found)
 
 
@@ -66,8 +67,13 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if not isinstance(value, (list, tuple)):
             raise DataError(f"{where} is no list")
         return tuple(_value(get_args(hint)[0], one, f"{where}[{place}]") for place, one in enumerate(value[:_MOST]))
-    if not isinstance(value, get_origin(hint) or hint):
-        raise DataError(f"{where} is no {'list' if get_origin(hint) is list else 'group of figures'}")
+    if get_origin(hint) is dict:
+        if not isinstance(value, Mapping):
+            raise DataError(f"{where} is no group of figures")
+        kind, shown = get_args(hint)[1], islice(value.items(), _MOST)
+        return {str(name)[:_LONGEST]: _value(kind, one, f"{where}[{name!r:.80}]") for name, one in shown}
+    if not isinstance(value, hint):
+        raise DataError(f"{where} is neither true nor false")
     return value
 
 

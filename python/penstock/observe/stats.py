@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from penstock.observe.bad_samples import no_errors
+from penstock.observe.figure_groups import (
+    CacheFigures,
+    ErrorFigures,
+    FunctionFigures,
+    MemoryFigures,
+    StorageFigures,
+    TunedNumber,
+    TuningDecision,
+    TuningFigures,
+)
 from penstock.observe.metrics import Meter
 from penstock.observe.snapshot import Snapshot
 
@@ -20,12 +29,12 @@ def run_stats(
     room_waited_s: float,
     first_batch_s: float,
     decoders: Mapping[str, int],
-    storage: dict[str, Any] | None,
-    memory: dict[str, int],
-    errors: dict[str, Any],
+    storage: StorageFigures | None,
+    memory: Mapping[str, int],
+    errors: ErrorFigures,
     stalls: int,
-    tuning: dict[str, Any],
-    cache: Sequence[dict[str, Any]] = (),
+    tuning: Mapping[str, Any],
+    cache: Sequence[Mapping[str, Any]] = (),
     functions: Sequence[Mapping[str, str]] = (),
 ) -> Snapshot:
     """Totals, and the figures of each stage; `verdict.judged` adds what limits them.
@@ -47,12 +56,12 @@ def run_stats(
         room_waited_s=room_waited_s,
         decoders=dict(decoders),
         storage=storage,
-        memory=memory,
+        memory=MemoryFigures(**memory),
         errors=errors,
         stalls=stalls,
-        tuning=tuning,
-        cache=[*cache],
-        functions=[dict(one) for one in functions],
+        tuning=_tuning(tuning),
+        cache=tuple(CacheFigures(**one) for one in cache),
+        functions=tuple(FunctionFigures(**one) for one in functions),
         stages=tuple(meter.snapshot(elapsed_s) for meter in meters),
     )
 
@@ -108,10 +117,13 @@ def all_tuning(run: Any, below: Sequence[LaneStageFigures]) -> dict[str, Any]:
     return found
 
 
-def no_stats() -> Snapshot:
-    """The same figures before anything ran."""
-    return Snapshot(
-        memory={"held_bytes": 0, "most_bytes": 0, "budget_bytes": 0},
-        errors=no_errors(),
-        tuning={"values": {}, "changes": 0, "decisions": []},
+def _tuning(told: Mapping[str, Any]) -> TuningFigures:
+    """What `all_tuning` tells."""
+    return TuningFigures(
+        values={name: TunedNumber(**one) for name, one in told["values"].items()},
+        changes=told["changes"],
+        decisions=tuple(
+            TuningDecision(**{"from_" if name == "from" else name: value for name, value in one.items()})
+            for one in told["decisions"]
+        ),
     )

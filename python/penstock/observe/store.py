@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.core.files.traffic import Traffic
+from penstock.observe.figure_groups import StorageFigures
 
 #: A smaller request is mostly waiting.
 _SMALL_BYTES = 256 << 10
@@ -12,33 +14,33 @@ _SMALL_BYTES = 256 << 10
 FEW = 0.5
 
 
-def store_figures(traffic: Traffic, elapsed_s: float, file_bytes: float) -> dict[str, Any]:
-    """Plain values for `Loader.stats()["storage"]`; `file_bytes` is the mean size of the dataset's files."""
+def store_figures(traffic: Traffic, elapsed_s: float, file_bytes: float) -> StorageFigures:
+    """For `Loader.stats()["storage"]`; `file_bytes` is the mean size of the dataset's files."""
     over = max(elapsed_s, 1e-9)
     answers = sum(traffic.latency)
     looked_up = traffic.cache_hits + traffic.cache_misses
-    return {
-        "requests": traffic.requests,
-        "retries": traffic.retries,
-        "hedges": traffic.hedges,
-        "bytes": traffic.bytes,
-        "bytes_per_s": traffic.bytes / over,
-        "bytes_per_request": traffic.bytes / max(1, answers),
-        "in_flight": traffic.seconds / over,
-        "in_flight_limit": traffic.most_in_flight,
-        "latency_p50_s": traffic.latency_s(0.50),
-        "latency_p95_s": traffic.latency_s(0.95),
-        "latency_p99_s": traffic.latency_s(0.99),
-        "file_bytes": file_bytes,
-        "cache_hits": traffic.cache_hits,
-        "cache_misses": traffic.cache_misses,
-        "cache_bytes": traffic.cache_bytes,
-        "cache_damaged": traffic.cache_damaged,
-        "cache_hit_rate": traffic.cache_hits / max(1, looked_up),
-    }
+    return StorageFigures(
+        requests=traffic.requests,
+        retries=traffic.retries,
+        hedges=traffic.hedges,
+        bytes=traffic.bytes,
+        bytes_per_s=traffic.bytes / over,
+        bytes_per_request=traffic.bytes / max(1, answers),
+        in_flight=traffic.seconds / over,
+        in_flight_limit=traffic.most_in_flight,
+        latency_p50_s=traffic.latency_s(0.50),
+        latency_p95_s=traffic.latency_s(0.95),
+        latency_p99_s=traffic.latency_s(0.99),
+        file_bytes=file_bytes,
+        cache_hits=traffic.cache_hits,
+        cache_misses=traffic.cache_misses,
+        cache_bytes=traffic.cache_bytes,
+        cache_damaged=traffic.cache_damaged,
+        cache_hit_rate=traffic.cache_hits / max(1, looked_up),
+    )
 
 
-def judge_store(figures: dict[str, Any], *, is_tuned: bool = False) -> str:
+def judge_store(figures: Mapping[str, Any], *, is_tuned: bool = False) -> str:
     """Which limit of the store was reached, and what to do about it; "" without requests.
 
     is_tuned: as much was read ahead as helped, so that large requests, few as they are, fill the line.

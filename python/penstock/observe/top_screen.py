@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.core.messages import counted, printable
-from penstock.observe.history import number_in
+from penstock.observe.figure_groups import StorageFigures
 from penstock.observe.live import SILENT_S, AllSeen, LoaderSeen, Recent
 from penstock.observe.rules.seen import ENOUGH, MUCH
 from penstock.observe.run_words import bytes_words, gain_of, gpu_words, limit_words, ranks_words
@@ -116,7 +116,7 @@ class TopScreen:
                 Text(f"  GPU {gpu.index} {printable(gpu.name)}: {gpu_words(gpu)}"), 5 if not place else 30 + place
             )
         if now.storage:
-            yield _BlockLine(Text(f"  {_storage(now)}"), 6)
+            yield _BlockLine(Text(f"  {_storage(now.storage)}"), 6)
         for one in now.advice[:1]:
             gain = f" ({gain_of(one)})" if gain_of(one) else ""
             yield _BlockLine(
@@ -209,23 +209,22 @@ def _fitting(block: Sequence[_BlockLine], room: int) -> list[_BlockLine]:
 
 def _resources(now: Snapshot) -> Iterator[str]:
     if now.memory:
-        held, budget = (number_in(now.memory, f"{name}_bytes") for name in ("held", "budget"))
+        held, budget = (now.memory.held_bytes, now.memory.budget_bytes)
         yield f"memory {bytes_words(held)}{f' of {bytes_words(budget)}' if budget else ''}"
     if now.machine.cores:
         yield f"CPUs {now.machine.process_cpu:.0%} by this process, {now.machine.cpu:.0%} in all"
-    if bad := number_in(now.errors, "samples"):
-        yield f"bad samples {bad:,.0f}"
+    if bad := now.errors.samples:
+        yield f"bad samples {bad:,}"
     if now.stalls:
         yield f"stalls {now.stalls:,}"
 
 
-def _storage(now: Snapshot) -> str:
-    store = now.storage or {}
-    flight = f"{number_in(store, 'in_flight'):.0f} of {number_in(store, 'in_flight_limit'):.0f} in flight"
-    times = ", ".join(f"p{share} {duration(number_in(store, f'latency_p{share}_s'))}" for share in (50, 99))
-    hits, misses = number_in(store, "cache_hits"), number_in(store, "cache_misses")
-    cached = f", {hits / (hits + misses):.0%} from the cache" if hits + misses else ""
-    return f"store {number_in(store, 'bytes_per_s') / 1e6:,.0f} MB/s, {flight}, {times}, {number_in(store, 'retries'):,.0f} again{cached}"
+def _storage(store: StorageFigures) -> str:
+    flight = f"{store.in_flight:.0f} of {store.in_flight_limit} in flight"
+    times = f"p50 {duration(store.latency_p50_s)}, p99 {duration(store.latency_p99_s)}"
+    looked_up = store.cache_hits + store.cache_misses
+    cached = f", {store.cache_hits / looked_up:.0%} from the cache" if looked_up else ""
+    return f"store {store.bytes_per_s / 1e6:,.0f} MB/s, {flight}, {times}, {store.retries:,} again{cached}"
 
 
 def _cut(name: str, most: int) -> str:

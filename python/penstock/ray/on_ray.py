@@ -26,7 +26,6 @@ from penstock.loader.share import RankShare
 from penstock.observe.bad_samples import BadSamples
 from penstock.observe.recorder import Recorder
 from penstock.observe.snapshot import Snapshot
-from penstock.observe.stats import no_stats
 from penstock.order.steps.cursor import Position, Work
 from penstock.ray.digests import packed
 from penstock.ray.figures import judged, ray_figures
@@ -207,9 +206,9 @@ class OnRay:
             return replace(self._here.stats(), ray=figures)
         elapsed_s = time.perf_counter() - self._begun_at if self._begun_at else 0.0
         waited = self._waited_s / elapsed_s if elapsed_s else 0.0
-        text, bottleneck = judged(figures, waited) if self._samples else (no_stats().verdict, "nothing")
+        text, bottleneck = judged(figures, waited) if self._samples else (Snapshot().verdict, "nothing")
         return replace(
-            no_stats(),
+            Snapshot(),
             at=time.time(),
             samples=self._samples,
             elapsed_s=elapsed_s,

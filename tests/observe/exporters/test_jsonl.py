@@ -18,6 +18,7 @@ import pytest
 
 from penstock.core.errors import DataError, PlanError, SourceError
 from penstock.observe.exporters.opening import open_exporter
+from penstock.observe.figure_groups import CacheFigures, ErrorFigures
 from penstock.observe.run_file import each_snapshot, run_line
 from penstock.observe.snapshot import Advice, Identity
 from support.snapshots import a_snapshot
@@ -56,8 +57,8 @@ def test_no_secret_of_a_url_is_written() -> None:
     snapshot = a_snapshot(
         loader=Identity(name=urls[0]),
         verdict=f"read is slow: {urls[1]}; and {urls[2]}",
-        errors={"samples": 1, "met": 1, "sources": {urls[1]: 1}},
-        cache=[{"where": urls[1]}],
+        errors=ErrorFigures(samples=1, met=1, sources={urls[1]: 1}),
+        cache=(CacheFigures(where=urls[1]),),
         advice=(Advice(rule="copy", evidence=f"'{urls[0]}'", remedy="", change=f"cp {urls[1]} ."),),
     )
     line = run_line(snapshot).decode()

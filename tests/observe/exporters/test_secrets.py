@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.observe.exporters.opening import open_exporter
+from penstock.observe.figure_groups import CacheFigures, ErrorFigures, ExporterFigures, FunctionFigures, StorageFigures
 from penstock.observe.secrets import plain, without_url_secrets
 from penstock.observe.snapshot import Advice, Identity
 from support.snapshots import a_snapshot, some_events
@@ -22,12 +23,12 @@ def test_no_exporter_tells_them(tmp_path: Path, capsysbinary: pytest.CaptureFixt
     snapshot = a_snapshot(
         loader=Identity(name=URL, host="host"),
         verdict=f"read {URL}",
-        errors={"samples": 1, "met": 1, "sources": {URL: 1}},
-        cache=[{"where": URL, "rows": 1, "size_bytes": 1, "hits": 1, "made": 1}],
-        functions=[{"function": URL, "workers": "thread", "why": URL}],
-        storage={"requests": 1, "where": URL, "cache_hits": 0, "cache_misses": 0},
+        errors=ErrorFigures(samples=1, met=1, sources={URL: 1}),
+        cache=(CacheFigures(where=URL, rows=1, size_bytes=1, hits=1, made=1),),
+        functions=(FunctionFigures(function=URL, workers="thread", why=URL),),
+        storage=StorageFigures(requests=1),
         advice=(Advice(rule="r", evidence=URL, remedy=URL, change=URL),),
-        exporters={URL: {"written": 1, "error": URL}},
+        exporters={URL: ExporterFigures(written=1, error=URL)},
     )
     targets = ["jsonl:{}/a.jsonl", "trace:{}/a.json", "tensorboard:{}/tb", "xprof:{}/logs", "emf:{}/a.log", "emf:-", "prometheus:{}/a.prom"]  # fmt: skip
     for target in targets:

@@ -5,10 +5,11 @@ Labels have few values: numbers of loaders, ranks, GPUs and caches, names of sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from penstock.observe.named_figures import NamedFigures
 from penstock.observe.snapshot import Snapshot, StageFigures, Times
 
 #: Names and values, in one order for each figure.
@@ -43,11 +44,11 @@ def _one(name: str) -> Callable[[Snapshot], Values]:
 
 
 def _of(group: str, name: str) -> Callable[[Snapshot], Values]:
-    """A figure of one of the snapshot's dictionaries, which has it or not."""
+    """A figure of one of the snapshot's groups; of no store there is none."""
 
     def read(snapshot: Snapshot) -> Values:
-        found: Mapping[str, Any] = getattr(snapshot, group) or {}
-        return [((), found[name])] if name in found else []
+        found: NamedFigures | None = getattr(snapshot, group)
+        return [] if found is None else [((), found[name])]
 
     return read
 
@@ -87,9 +88,8 @@ def _stage_times(snapshot: Snapshot) -> Values:
 
 
 def _latency(snapshot: Snapshot) -> Values:
-    store = snapshot.storage or {}
-    for share in ("p50", "p95", "p99"):
-        if f"latency_{share}_s" in store:
+    if (store := snapshot.storage) is not None:
+        for share in ("p50", "p95", "p99"):
             yield (("percentile", share),), store[f"latency_{share}_s"]
 
 
@@ -98,9 +98,7 @@ def _decoders(snapshot: Snapshot) -> Values:
 
 
 def _caches(name: str) -> Callable[[Snapshot], Values]:
-    return lambda snapshot: [
-        ((("cache", str(number)),), one[name]) for number, one in enumerate(snapshot.cache) if name in one
-    ]
+    return lambda snapshot: [((("cache", str(number)),), one[name]) for number, one in enumerate(snapshot.cache)]
 
 
 def _bottleneck(snapshot: Snapshot) -> Values:

@@ -148,7 +148,7 @@ class TraceFile(SharedThing):
         at = (time.perf_counter_ns() + self._to_base_ns) / 1000
         of = f" of loader {number}" if number else ""
         queues = {name: stage.queue_depth for name, stage in stages_of(snapshot)}
-        held = snapshot.memory.get("held_bytes", 0)
+        held = snapshot.memory.held_bytes
         shown = {"samples/s": {"samples/s": snapshot.samples_per_s}, "queues": queues, "memory": {"bytes": held}}
         return [
             json.dumps({"ph": "C", "name": f"penstock: {name}{of}", "pid": self._pid, "ts": at, "args": args})

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import Any
-
-from penstock.observe.history import History, number_in
+from penstock.observe.figure_groups import CacheFigures
+from penstock.observe.history import History
 from penstock.observe.run_html.over_time import gauges
 from penstock.observe.run_html.words import cut, pairs, per_cent
 from penstock.observe.run_words import bytes_words, gpu_words
@@ -20,37 +17,31 @@ def storage_part(now: Snapshot) -> str:
     """Requests to a store, and what caches held."""
     store, lines = now.storage, []
     if store:
-        get = partial(number_in, store)
         lines += [
             (
                 "requests",
-                f"{get('requests'):,.0f}, {get('bytes') / 1e6:,.1f} MB at {get('bytes_per_s') / 1e6:,.1f} MB/s",
+                f"{store.requests:,}, {store.bytes / 1e6:,.1f} MB at {store.bytes_per_s / 1e6:,.1f} MB/s",
             ),
-            ("a request reads", bytes_words(get("bytes_per_request"))),
-            ("in flight", f"{get('in_flight'):.1f} of {get('in_flight_limit'):,.0f}"),
+            ("a request reads", bytes_words(store.bytes_per_request)),
+            ("in flight", f"{store.in_flight:.1f} of {store.in_flight_limit:,}"),
             (
                 "made again",
-                f"{get('retries'):,.0f} after errors and when throttled, {get('hedges'):,.0f} beside slow ones",
+                f"{store.retries:,} after errors and when throttled, {store.hedges:,} beside slow ones",
             ),
         ]
-        if get("cache_hits") + get("cache_misses"):
+        if store.cache_hits + store.cache_misses:
             lines.append(
                 (
                     "cache",
-                    f"{get('cache_hits'):,.0f} hits, {get('cache_misses'):,.0f} misses ({get('cache_hit_rate'):.1%}), {get('cache_bytes') / 1e6:,.1f} MB not downloaded",
+                    f"{store.cache_hits:,} hits, {store.cache_misses:,} misses ({store.cache_hit_rate:.1%}), {store.cache_bytes / 1e6:,.1f} MB not downloaded",
                 )
             )
-    lines += [
-        (f"rows kept in {cut(str(one.get('where', '')))}", _kept(one))
-        for one in now.cache[:_FEW]
-        if isinstance(one, Mapping)
-    ]
+    lines += [(f"rows kept in {cut(one.where)}", _kept(one)) for one in now.cache[:_FEW]]
     return f"<h2>Storage and caches</h2>{pairs(lines)}" if lines else ""
 
 
-def _kept(one: Mapping[str, Any]) -> str:
-    get = partial(number_in, one)
-    return f"{get('rows'):,.0f} rows, {get('size_bytes') / 1e6:,.1f} MB; {get('hits'):,.0f} came out of it, {get('made'):,.0f} were made"
+def _kept(one: CacheFigures) -> str:
+    return f"{one.rows:,} rows, {one.size_bytes / 1e6:,.1f} MB; {one.hits:,} came out of it, {one.made:,} were made"
 
 
 def machine_part(told: History) -> str:
@@ -58,7 +49,7 @@ def machine_part(told: History) -> str:
     now, points = told.now, told.all_points()
     lines = []
     if now.memory:
-        held, most, budget = (number_in(now.memory, f"{name}_bytes") for name in ("held", "most", "budget"))
+        held, most, budget = (now.memory[f"{name}_bytes"] for name in ("held", "most", "budget"))
         lines.append(
             (
                 "memory of the loader",
@@ -83,7 +74,7 @@ def machine_part(told: History) -> str:
                 "memory that the loader holds",
                 (("held_bytes", "held", "blue"),),
                 bytes_words,
-                number_in(now.memory, "budget_bytes"),
+                now.memory.budget_bytes,
             ),
             gauges(
                 points,
@@ -116,31 +107,21 @@ def machine_part(told: History) -> str:
 def rest_part(now: Snapshot) -> str:
     """Bad samples, stalls, decoders, tuned numbers and functions."""
     lines = []
-    if count := number_in(now.errors, "samples"):
-        lines.append(("bad samples", f"{count:,.0f}, met {number_in(now.errors, 'met'):,.0f} times"))
+    if now.errors.samples:
+        lines.append(("bad samples", f"{now.errors.samples:,}, met {now.errors.met:,} times"))
     if now.stalls:
         lines.append(("stalls", f"{now.stalls:,}, of which the log (logger 'penstock') says what each stage did"))
-    if decoded := ", ".join(
-        f"{number_in(now.decoders, name):,.0f} {name}"
-        for name in list(now.decoders)[:_FEW]
-        if number_in(now.decoders, name)
-    ):
+    if decoded := ", ".join(f"{count:,} {name}" for name, count in list(now.decoders.items())[:_FEW] if count):
         lines.append(("images decoded", decoded))
-    values = now.tuning.get("values")
-    if isinstance(values, Mapping) and values:
+    if values := now.tuning.values:
         lines.append(
             (
                 "tuned",
                 ", ".join(
-                    f"{cut(str(name))} {one.get('value')}{' (fixed)' if one.get('fixed') else ''}"
+                    f"{cut(name)} {one.value}{' (fixed)' if one.fixed else ''}"
                     for name, one in list(values.items())[:_FEW]
-                    if isinstance(one, Mapping)
                 ),
             )
         )
-    lines += [
-        (cut(str(one.get("function", ""))), f"{one.get('workers', '')}: {one.get('why', '')}"[:300])
-        for one in now.functions[:_FEW]
-        if isinstance(one, Mapping)
-    ]
+    lines += [(cut(one.function), f"{one.workers}: {one.why}"[:300]) for one in now.functions[:_FEW]]
     return f"<h2>Besides</h2>{pairs(lines)}" if lines else ""

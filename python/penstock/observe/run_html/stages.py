@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from penstock.observe.history import number_in
 from penstock.observe.page import table_of, text
 from penstock.observe.run_html.words import cut
 from penstock.observe.snapshot import Snapshot, StageFigures
@@ -101,8 +100,8 @@ def latencies_part(now: Snapshot) -> str:
         cells.append(
             (
                 "request to the store",
-                f"{number_in(store, 'requests'):,.0f}",
-                *(duration(number_in(store, f"latency_p{share}_s")) for share in (50, 95, 99)),
+                f"{store.requests:,}",
+                *map(duration, (store.latency_p50_s, store.latency_p95_s, store.latency_p99_s)),
                 "",
             )
         )
