@@ -2,13 +2,12 @@
 
     python benches/bottleneck_store.py '{"latency_s": 0.05, "bytes_per_s": 0, "requests_per_s": 0}'
 
-prints its port. It holds, in the bucket "data": tokens/0.bin … 3.bin (4 MB each), large/0.bin (64 MB), small/00000.jpg … (400 bytes each), packed/small.tar (the same), text/lines.jsonl.gz.
+prints its port. It holds, in the bucket "data": tokens/0.bin … 3.bin (4 MB each), large/0.bin (64 MB), huge/0.bin (8 GB, zeros that nobody keeps), small/00000.jpg … (32 KB each), packed/small.tar (the same), text/lines.jsonl (20 MB).
 """
 
 from __future__ import annotations
 
 import asyncio
-import gzip
 import io
 import json
 import re
@@ -19,27 +18,44 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 
-SMALL, WINDOW = 4000, 512
+SMALL, SMALL_BYTES = 2000, 32 << 10
+#: Bytes that the line brings at once.
+_PART = 256 << 10
 _RANGE = re.compile(rb"\r\nrange: *bytes=(\d+)-(\d*)", re.IGNORECASE)
 
 
-def objects() -> dict[str, bytes]:
+class Zeros:
+    """So many zeros, made where they are asked for."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> bytes:
+        first, last, _ = part.indices(self._size)
+        return bytes(last - first)
+
+
+def objects() -> dict[str, bytes | Zeros]:
     """What it holds."""
     rng = np.random.default_rng(0)
-    small = {f"{number:05}.jpg": b"\xff\xd8\xff" + rng.bytes(397) for number in range(SMALL)}
+    small = {f"{number:05}.jpg": b"\xff\xd8\xff" + rng.bytes(SMALL_BYTES - 3) for number in range(SMALL)}
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name, content in small.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
-    lines = "".join(json.dumps({"x": number, "text": rng.bytes(60).hex()}) + "\n" for number in range(20_000))
+    lines = "".join(json.dumps({"x": number, "text": rng.bytes(150).hex()}) + "\n" for number in range(60_000))
     return {
         **{f"tokens/{number}.bin": rng.bytes(4 << 20) for number in range(4)},
+        "huge/0.bin": Zeros(8 << 30),
         "large/0.bin": rng.bytes(64 << 20),
         **{f"small/{name}": content for name, content in small.items()},
         "packed/small.tar": packed.getvalue(),
-        "text/lines.jsonl.gz": gzip.compress(lines.encode(), 1),
+        "text/lines.jsonl": lines.encode(),
     }
 
 
@@ -49,7 +65,7 @@ class SlowStore:
     def __init__(self, latency_s: float = 0.0, bytes_per_s: float = 0.0, requests_per_s: float = 0.0) -> None:
         self._latency_s, self._bytes_per_s, self._requests_per_s = latency_s, bytes_per_s, requests_per_s
         self._objects = objects()
-        self._free_at = self._tokens_at = 0.0
+        self._line, self._tokens_at = asyncio.Lock(), 0.0
         self._tokens = requests_per_s / 10
 
     async def serve(self) -> None:
@@ -62,12 +78,12 @@ class SlowStore:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                await self._answer(head, writer)
+                await self._answer(head, reader, writer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
-    async def _answer(self, head: bytes, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ")
         url = urlsplit(target)
         key = unquote(url.path).removeprefix("/data").removeprefix("/")
@@ -90,15 +106,18 @@ class SlowStore:
         if method == "HEAD":
             writer.write(_response("200 OK", b"", "application/octet-stream", length=len(found)))
             return
-        await self._line(len(body))
+        await self._send(len(body), reader)
         writer.write(_response(status, body, "application/octet-stream", where, tag=len(found)))
 
-    async def _line(self, size: int) -> None:
-        """Waits until the line has brought so many bytes, after those of all others."""
+    async def _send(self, size: int, reader: asyncio.StreamReader) -> None:
+        """Waits until the line has brought so many bytes, after those of all others; none for who hung up."""
         if self._bytes_per_s:
-            now = time.monotonic()
-            self._free_at = max(now, self._free_at) + size / self._bytes_per_s
-            await asyncio.sleep(self._free_at - now)
+            async with self._line:
+                sent = 0
+                while sent < size and not reader.at_eof():
+                    part = min(_PART, size - sent)
+                    await asyncio.sleep(part / self._bytes_per_s)
+                    sent += part
 
     def _is_refused(self) -> bool:
         if not self._requests_per_s:

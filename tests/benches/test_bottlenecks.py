@@ -12,8 +12,10 @@ import pytest
 BENCHES = Path(__file__).parents[2] / "benches"
 with pytest.MonkeyPatch.context() as patch:
     patch.setattr(sys, "path", [str(BENCHES), *sys.path])
-    pipelines, bench = (importlib.import_module(name) for name in ("bottleneck_pipelines", "bottlenecks"))
-PIPELINES, MODEL_BOUND, in_process = pipelines.PIPELINES, pipelines.MODEL_BOUND, bench.in_process
+    pipelines, loops, bench = (
+        importlib.import_module(name) for name in ("bottleneck_pipelines", "bottleneck_data", "bottlenecks")
+    )
+PIPELINES, MODEL_BOUND, in_process = pipelines.PIPELINES, loops.MODEL_BOUND, bench.in_process
 
 #: What other programs use of the cores, from which on they may be the bottleneck themselves.
 _BUSY = 0.25

@@ -38,7 +38,7 @@ def test_quantiles_are_at_most_a_thirtieth_from_the_truth(shape: str) -> None:
     for one in times:
         histogram.add(one)
     found, wanted = histogram.times(), sorted(times)
-    for share, quantile in ((0.50, found.p50_s), (0.95, found.p95_s), (0.99, found.p99_s)):
+    for share, quantile in ((0.05, found.p5_s), (0.50, found.p50_s), (0.95, found.p95_s), (0.99, found.p99_s)):
         truth = wanted[max(0, -int(-share * len(wanted) // 1) - 1)]
         assert quantile == pytest.approx(truth, rel=1 / 30)
     assert (found.count, found.most_s) == (len(times), max(times))
@@ -68,6 +68,7 @@ def test_nothing_has_no_quantiles() -> None:
     assert TimeHistogram().times().as_dict() == {
         "count": 0,
         "mean_s": 0,
+        "p5_s": 0,
         "p50_s": 0,
         "p95_s": 0,
         "p99_s": 0,

@@ -38,13 +38,14 @@ class TimeHistogram:
         total = sum(counts)
         if not total:
             return Times()
-        wanted, found, below = [0.50 * total, 0.95 * total, 0.99 * total], list[float](), 0
+        wanted, found, below = [0.05 * total, 0.50 * total, 0.95 * total, 0.99 * total], list[float](), 0
         for bucket, count in enumerate(counts):
             below += count
             while len(found) < len(wanted) and below >= wanted[len(found)]:
                 found.append(min(_middle_s(bucket), self.most_s))
-        p50_s, p95_s, p99_s = found
-        return Times(count=total, mean_s=self.sum_s / total, p50_s=p50_s, p95_s=p95_s, p99_s=p99_s, most_s=self.most_s)
+        p5_s, p50_s, p95_s, p99_s = found
+        mean_s = self.sum_s / total
+        return Times(count=total, mean_s=mean_s, p5_s=p5_s, p50_s=p50_s, p95_s=p95_s, p99_s=p99_s, most_s=self.most_s)
 
 
 def _middle_s(bucket: int) -> float:

@@ -19,10 +19,11 @@ from penstock.observe.named_figures import NamedFigures
 
 @dataclass(frozen=True, kw_only=True)
 class Times(NamedFigures):
-    """Of how many things that took time half, 95 % and 99 % took no longer, the longest, and their mean; in seconds."""
+    """Of how many things that took time 5 %, half, 95 % and 99 % took no longer, the longest, and their mean; in seconds."""
 
     count: int = 0
     mean_s: float = 0.0
+    p5_s: float = 0.0
     p50_s: float = 0.0
     p95_s: float = 0.0
     p99_s: float = 0.0

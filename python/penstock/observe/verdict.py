@@ -62,5 +62,6 @@ def _text(seen: SeenRun, found: RuleFinding) -> str:
     advice = found.advice
     head = found.head or seen.head_of(next(stage for stage in seen.snapshot.stages if stage.name == found.bottleneck))
     expected = gain_words(advice.gain)
-    gains = f"; it gains {expected}" if expected and found.bottleneck != "consumer" else ""
+    over = "over all the time so far, " if found.bottleneck == "start" else ""
+    gains = f"; {over}it gains {expected}" if expected and found.bottleneck != "consumer" else ""
     return f"{head}; {advice.remedy}{gains}."

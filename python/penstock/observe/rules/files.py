@@ -24,7 +24,7 @@ def files(seen: SeenRun) -> RuleFinding | None:
             evidence=f"{plan.files:,} files of {plan.file_bytes / 1e3:,.1f} KB in the mean",
             remedy="reading is the limit: there are many small files, each of which is opened; combine small files into larger ones",
             change="dataset.write(OUT, format='webdataset'), or tar, TFRecord, MDS, Parquet",
-            gain=seen.gain(slow),
+            gain=seen.gain(slow, cores=_cores(seen)),
         )
     elif not plan.files:
         advice = Advice(
@@ -41,6 +41,11 @@ def files(seen: SeenRun) -> RuleFinding | None:
             evidence=f"{slow.name!r} reads {slow.bytes_per_s / 1e6:,.0f} MB/s, and cores wait for disks {waits:.0%} of the time",
             remedy="reading is the limit: put the data on a faster disk, compress it, or combine small files into larger ones",
             change="a local NVMe, or dataset.cache()",
-            gain=seen.gain(slow),
+            gain=seen.gain(slow, cores=_cores(seen)),
         )
     return RuleFinding(bottleneck=slow.name, advice=advice)
+
+
+def _cores(seen: SeenRun) -> float:
+    """Cores that reading uses: native threads read for the stage's own, which wait meanwhile."""
+    return min(seen.cores_used, seen.slowest.busy * seen.usable)

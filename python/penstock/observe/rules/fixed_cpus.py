@@ -12,6 +12,7 @@ def fixed_cpus(seen: SeenRun) -> RuleFinding | None:
     plan, slow = seen.snapshot.plan, seen.slowest
     if (
         seen.is_fed
+        or seen.is_held  # more threads would wait for the interpreter
         or slow.kind not in ("cpu", "python")
         or plan.cpus is None
         or plan.cpus >= seen.usable

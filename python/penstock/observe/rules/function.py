@@ -6,26 +6,27 @@ from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import ALL_BUSY, SeenRun
 from penstock.observe.snapshot import Advice, StageFigures
 
-#: Of the time of a function's threads: what computes, and what waits.
-_COMPUTES, _WAITS = 0.6, 0.25
+#: Cores that a function's threads use: what computes, what waits, and what is no more than one.
+_COMPUTES, _WAITS, _ONE = 0.6, 0.25, 1.3
 #: A call for a row that takes less costs more than its work.
 _SHORT_S = 100e-6
 
 
 def function(seen: SeenRun) -> RuleFinding | None:
-    """A function of Python is the slowest stage."""
-    slow = seen.slowest
-    if seen.is_fed or slow.kind != "python" or slow.busy < 0.5:
+    """A function of Python is the slowest stage, or fills the interpreter."""
+    slow = max(seen.functions, key=seen.cores_of) if seen.is_held else seen.slowest
+    if seen.is_fed or slow.kind != "python" or (slow.busy < 0.5 and not seen.is_held):
         return None
     is_process = seen.snapshot.plan.functions.get(slow.name) == "process"
-    cores = 0.0 if is_process else slow.busy * slow.threads * slow.cpu
+    cores = 0.0 if is_process else seen.cores_of(slow)
     row_s = slow.item_s.mean_s * slow.cpu / max(1.0, slow.samples / max(1, slow.items))
     if not is_process and cores < _WAITS:
         return RuleFinding(bottleneck=slow.name, advice=_waits(seen, slow))
+    head = _held_head(seen, slow) if seen.is_held else ""
     if slow.name.startswith("map_rows") and row_s < _SHORT_S:
-        return RuleFinding(bottleneck=slow.name, advice=_by_row(seen, slow, row_s))
-    if not is_process and cores >= _COMPUTES and cores < 1.3 and seen.cpu < ALL_BUSY:
-        return RuleFinding(bottleneck=slow.name, advice=_holds(seen, slow, cores))
+        return RuleFinding(bottleneck=slow.name, advice=_by_row(seen, slow, row_s), head=head)
+    if seen.is_held or (not is_process and _COMPUTES <= cores < _ONE and seen.cpu < ALL_BUSY):
+        return RuleFinding(bottleneck=slow.name, advice=_holds(seen, slow, cores), head=head)
     advice = Advice(
         rule="slow_function",
         evidence=f"{slow.name!r} takes {1000 * slow.item_s.p50_s:,.3g} ms for {slow.samples / max(1, slow.items):,.0f} rows, on {slow.threads} {'processes' if is_process else 'threads'}, and the CPUs are {seen.cpu:.0%} busy",
@@ -34,6 +35,13 @@ def function(seen: SeenRun) -> RuleFinding | None:
         gain=seen.gain(slow),
     )
     return RuleFinding(bottleneck=slow.name, advice=advice)
+
+
+def _held_head(seen: SeenRun, slow: StageFigures) -> str:
+    return (
+        f"The bottleneck is {slow.name!r}, which holds Python's interpreter {min(1.0, seen.cores_of(slow)):.0%} of the time, so that steps wait for it, too, "
+        f"while the consumer waited {seen.waited:.0%} of the time for data"
+    )
 
 
 def _waits(seen: SeenRun, slow: StageFigures) -> Advice:

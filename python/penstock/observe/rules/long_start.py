@@ -17,11 +17,11 @@ _CHANGES = {
 
 
 def long_start(seen: SeenRun) -> RuleFinding | None:
-    """Setup is a fifth of the time so far or more: which part of it was longest."""
+    """Setup is a fifth of the time so far or more: which part of it was longest. The gain is that of the rate over all this time."""
     snapshot = seen.snapshot
     made_s = sum(snapshot.plan.setup.values())
-    start_s = made_s + snapshot.first_batch_s
-    if not seen.is_fed or start_s < _LONG_S or start_s < _SHARE * (made_s + snapshot.elapsed_s):
+    start_s, all_s = made_s + snapshot.first_batch_s, made_s + snapshot.elapsed_s
+    if not seen.is_fed or start_s < _LONG_S or start_s < _SHARE * all_s:
         return None
     parts = {
         f"the {what} took {seconds:.1f} s": seconds for what, seconds in snapshot.plan.setup.items() if seconds >= 0.1
@@ -44,6 +44,7 @@ def long_start(seen: SeenRun) -> RuleFinding | None:
         evidence=", ".join([f"the first batch came after {start_s:.1f} s", *parts]),
         remedy=remedy,
         change=change,
+        gain=all_s / max(0.05 * all_s, all_s - start_s),
     )
     return RuleFinding(
         bottleneck="start",

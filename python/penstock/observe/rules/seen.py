@@ -14,6 +14,8 @@ _STEADY = 4
 _LITTLE, _MOST_GUESSED = 0.1, 4.0
 #: Of the cores: so much is all that a process gets, and so little is none.
 ALL_BUSY, IDLE = 0.8, 0.5
+#: The interpreter is full where it is held for this share of the time, and a thread that wants it waits so long, mostly. It cannot be held for more than all of it: who computes longer lets others run.
+_HELD, _ALL, WAITS_S = 0.85, 1.3, 0.002
 
 
 class SeenRun:
@@ -47,14 +49,49 @@ class SeenRun:
         return self.snapshot.step.mean_s
 
     @property
+    def own_step_s(self) -> float:
+        """A step that waits for no interpreter: where that is full, one of the shortest."""
+        return self.snapshot.step.p5_s or self.step_s if self.is_held else self.step_s
+
+    @property
     def rate(self) -> float:
         """Batches a second."""
         return 1 / max(1e-9, self.wait_s + self.step_s)
 
     @property
     def is_fed(self) -> bool:
-        """Whether data limits nothing."""
-        return self.waited < ENOUGH
+        """Whether data limits nothing: neither does the consumer wait for it, nor do steps wait for the interpreter, which data needs."""
+        return self.waited < ENOUGH and not self.is_held
+
+    # Python's interpreter
+
+    @cached_property
+    def is_held(self) -> bool:
+        """Whether functions of the user's and the loop fill the interpreter, so that steps wait for it, too. Where all cores are busy, whoever waits may wait for one of them."""
+        machine, functions = self.snapshot.machine, self.held_by_functions
+        if machine.interpreter_wait_s < WAITS_S or machine.mean_cpu >= ALL_BUSY or functions < ENOUGH:
+            return False
+        return _HELD <= functions + self.held_by_loop < _ALL
+
+    @property
+    def held_by_functions(self) -> float:
+        """The share of the time in which functions in threads hold it, 0 … 1; more where they let others run meanwhile, as NumPy does."""
+        return sum(map(self.cores_of, self.functions))
+
+    @property
+    def held_by_loop(self) -> float:
+        """The share of the time in which the training loop holds it."""
+        return self.step_s * self.snapshot.step_cpu * self.rate
+
+    @property
+    def functions(self) -> list[StageFigures]:
+        """Stages that call functions of the user's in this interpreter."""
+        plan = self.snapshot.plan
+        if plan.isolation:
+            return []
+        return [
+            one for one in self.snapshot.stages if one.kind == "python" and plan.functions.get(one.name) != "process"
+        ]
 
     # Stages
 
@@ -81,6 +118,10 @@ class SeenRun:
         machine = self.snapshot.machine
         return (machine.mean_process_cpu + machine.mean_children_cpu) * max(1, machine.cores)
 
+    def cores_of(self, stage: StageFigures) -> float:
+        """Those that the own threads of a stage use."""
+        return stage.items * stage.item_s.mean_s * stage.cpu / max(1e-9, self.snapshot.elapsed_s)
+
     @property
     def cpu(self) -> float:
         """The share of its cores that it uses, 0 … 1."""
@@ -100,10 +141,10 @@ class SeenRun:
         stages: which the change makes `factor` times as fast, and with a stage that reads all that do. They are the limit now; where they have nothing to do any more, their threads use no
         core. cores: that are used no more besides.
         """
-        limits = [1 / max(1e-9, self.step_s)]
+        limits = [1 / max(1e-9, self.own_step_s)]
         kinds = {stage.kind for stage in stages} & {"io"}
         if factor == float("inf"):
-            cores += sum(stage.busy * stage.threads * stage.cpu for stage in stages)
+            cores += sum(map(self.cores_of, stages))
         for each in self.snapshot.stages:
             if each in stages or each.kind in kinds:
                 limits.append(factor * self.rate)
