@@ -250,7 +250,7 @@ def test_what_cannot_be_profiled() -> None:
         ps.profile(data, label="z")
     with pytest.raises(ps.PlanError, match=r"label='x'.*more than 65,536 different values"):
         ps.profile(data, label="x")
-    with pytest.raises(ps.PlanError, match=r"profile\(dict\): takes a dataset"):
+    with pytest.raises(ps.PlanError, match=r"profile\(list\): takes a dataset"):
         ps.profile([1, 2])
     with pytest.raises(ps.PlanError, match=r"columns=\[\]; name some of x, y"):
         ps.profile(data, columns=[])
