@@ -60,12 +60,12 @@ def tokenizers() -> dict[str, bytes]:
     letters = {letter: number for number, letter in enumerate("abcdeé <s>12")}
     parts = {"version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None, "decoder": None}
     special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    merging = {"type": "BPE", "vocab": {**letters, "ab": 20}, "merges": ["a b"], "unk_token": "a"}
+    merging = {"type": "BPE", "vocab": {**letters, "ab": len(letters)}, "merges": ["a b"], "unk_token": "a"}
     words = {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1, "##b": 2}, "unk_token": "[UNK]"}
     words |= {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
     scored = {"type": "Unigram", "vocab": [["<unk>", 0.0], ["\u2581a", -1.5], ["b", -2.0]], "unk_id": 0}
     files = {
-        "bpe": {"model": merging, "added_tokens": [{"id": 21, "content": "<s>", **special}]},
+        "bpe": {"model": merging, "added_tokens": [{"id": len(letters) + 1, "content": "<s>", **special}]},
         "wordpiece": {
             "model": words,
             "pre_tokenizer": {"type": "BertPreTokenizer"},
