@@ -45,6 +45,7 @@ ENCODINGS = {
 }
 MODELS = {
     "Mistral": "mistral_common/data/tokenizer.model.v1",
+    "Jurassic-2, of the kind Unigram": "ai21_tokenizer/resources/j2-tokenizer/j2-tokenizer.model",
     "Mistral, third": "mistral_common/data/mistral_instruct_tokenizer_240323.model.v3",
 }
 
