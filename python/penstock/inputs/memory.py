@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.columns.categories import Categories
+from penstock.core.columns.plain import as_indices
 from penstock.core.columns.ragged import is_numbers, pick_numbers
 from penstock.core.columns.spec import Columns, Ids, Spans, Spec
 from penstock.core.errors import PlanError, SourceError
@@ -52,7 +53,7 @@ def _taken(column: pa.Array, samples: Ids) -> pa.Array:
     return (
         pick_numbers([column], np.zeros_like(samples), samples)
         if is_numbers(column)
-        else column.take(pa.array(samples))
+        else column.take(as_indices(samples))
     )
 
 

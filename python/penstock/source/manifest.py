@@ -185,7 +185,7 @@ class StatedManifest(Manifest):
     def of(cls, format: str, samples: int, digest: str, size_bytes: int, **more: Any) -> Self:
         """A manifest without shards."""
         none = np.empty(0, dtype=np.int64)
-        shards = Shards(pa.array([], pa.large_string()), none, none)
+        shards = Shards(pa.nulls(0, pa.large_string()), none, none)
         return cls(format, shards, np.array([0, samples]), stated_digest=digest, stated_bytes=size_bytes, **more)
 
     @property

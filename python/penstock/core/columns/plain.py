@@ -6,6 +6,7 @@ folder. What `read` and the first batch need goes this way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,25 @@ def numbers_of(column: pa.Array) -> npt.NDArray[Any]:
     return numbers[column.offset : column.offset + len(column)]
 
 
+def as_numbers(values: npt.NDArray[Any]) -> pa.Array:
+    """Numbers as a column without nulls."""
+    values = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def as_texts(texts: Sequence[str]) -> pa.StringArray | None:
+    """Texts as the column that `pyarrow.array` makes of them, byte by byte; None for lone surrogates, and for more than one such column can hold."""
+    try:
+        encoded = [text.encode() for text in texts]
+    except UnicodeEncodeError:
+        return None
+    edges = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    if edges[-1] >= 1 << 31:
+        return None
+    buffers = pa.py_buffer(edges.astype(np.int32)), pa.py_buffer(b"".join(encoded))
+    return pa.StringArray.from_buffers(len(encoded), *buffers)
+
+
 def as_indices(ids: Ids) -> pa.Int64Array:
     """Numbers for Arrow's `take`."""
-    ids = np.ascontiguousarray(ids, dtype=np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(ids), [None, pa.py_buffer(ids)])
+    return as_numbers(np.asarray(ids, dtype=np.int64))

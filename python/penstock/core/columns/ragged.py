@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from penstock.core import kernels
 from penstock.core.columns import compute as pc
+from penstock.core.columns.plain import numbers_of
 from penstock.core.columns.spec import Bytes, Column, Ids, is_list
 from penstock.core.errors import PlanError, RowError
 
@@ -99,17 +100,21 @@ def ragged_of(name: str, column: Column) -> Ragged:
     while isinstance(flat, pa.FixedSizeListArray):
         inner.append(flat.type.list_size)
         flat = flat.flatten()
-    values = flat.to_numpy(zero_copy_only=False)
+    values = numbers_of(flat) if _is_number(flat.type) else flat.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "biufmM":
         raise PlanError(f"column {name!r} holds lists of {flat.type}; only lists of numbers can be made dense")
     return Ragged(values, _edges_of(column), tuple(inner))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _edges_of(column: pa.Array) -> Ids:
     """Where the rows of an Arrow array of lists begin and end, from 0 on."""
     if not len(column) or not isinstance(column, (pa.LargeListArray, pa.ListArray)):
         return edges_of(pc.list_value_length(column).to_numpy(zero_copy_only=False))
-    edges: Ids = column.offsets.to_numpy().astype(np.int64, copy=False)
+    edges: Ids = numbers_of(column.offsets).astype(np.int64, copy=False)
     return edges - edges[0] if edges[0] else edges
 
 

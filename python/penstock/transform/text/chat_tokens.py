@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,10 @@ import pyarrow as pa
 from penstock.core.columns.spec import Ids
 from penstock.core.columns.text_parts import TextParts, text_parts
 from penstock.core.errors import RowError
-from penstock.transform.text.chat_jinja import Span
 from penstock.transform.text.models import Model
+
+if TYPE_CHECKING:
+    from penstock.transform.text.chat_jinja import Span
 
 _ALL = 1 << 62
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.columns.plain import as_numbers
 from penstock.core.columns.rows import spans_to_arrow
 from penstock.core.columns.spec import Spans, is_text
 from penstock.core.columns.text_parts import TextParts, text_parts
@@ -47,9 +48,9 @@ def naming(name: str) -> Iterator[None]:
 
 def ragged(values: npt.NDArray[Any], edges: npt.NDArray[np.int64], missing: npt.NDArray[np.bool_] | None) -> pa.Array:
     """Rows of numbers as an Arrow array, those that are missing null. Of values of shape (any, n), rows of lists of n."""
-    flat = pa.array(values.reshape(-1))
+    flat = as_numbers(values.reshape(-1))
     inner = flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
-    valid = None if missing is None else pa.array(~missing).buffers()[1]
+    valid = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
     return pa.Array.from_buffers(
         pa.large_list(inner.type), len(edges) - 1, [valid, pa.py_buffer(edges)], children=[inner]
     )

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from penstock.core.columns.plain import as_texts
 from penstock.core.columns.text_parts import text_parts
 from penstock.core.errors import PlanError
 from penstock.core.installing import pip_install
@@ -125,8 +125,10 @@ _OWN: dict[str, tuple[str, Callable[[Model], Callable[[str], Sequence[int]]]]] =
 
 
 def _compare(model: Model, own: Callable[[str], Sequence[int]]) -> None:
+    column = as_texts(TEXTS)
+    assert column is not None
     ids, edges, _, _, bad = model.native().run(
-        text_parts(pa.array(TEXTS, pa.large_string())),
+        text_parts(column),
         None,
         add_special=False,
         special="as_text",
