@@ -1,6 +1,7 @@
 """Pipelines with a known bottleneck: is the verdict right, and is the gain what was predicted, once the remedy is applied?
 
     python benches/bottlenecks.py [--only NAME …] [--seconds 5] [--json FILE] [--snapshots FOLDER]
+    python benches/bottlenecks.py --json FILE --table              # runs nothing; the table of docs/observe.md
 
 24 pipelines, each as it is and with its remedy, and ten loops that data does not limit, each in a process of its own: about 12 minutes. What is in FILE already is not run again, unless it is
 named by --only. A first pass of --seconds, in which the tuner looks around, is left out; rate, verdict and predicted gain are those of a second pass, on the first side alone. Where a store is read,
@@ -178,7 +179,8 @@ def main() -> None:
         parser.add_argument(option)
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--better", action="store_true")
+    for flag in ("--better", "--table"):
+        parser.add_argument(flag, action="store_true")
     told = parser.parse_args()
     if told.side:
         print(json.dumps(side(told.side, told.better, told.seconds)))
@@ -187,6 +189,9 @@ def main() -> None:
         parser.error(f"no pipeline {', '.join(sorted(unknown))}; there are {', '.join((*_PIPELINES, *MODEL_BOUND))}")
     path = None if told.json is None else Path(told.json)
     kept = {} if path is None or not path.exists() else json.loads(path.read_text(encoding="utf-8"))["found"]
+    if told.table:
+        print(_markdown(kept))
+        return
     snapshots = None if told.snapshots is None else Path(told.snapshots)
     print(f"{'pipeline':<34}{'verdict':<30}{'predicted':>10}{'measured':>10}")
     for name in told.only or (*_PIPELINES, *MODEL_BOUND):
@@ -210,6 +215,21 @@ def _line(one: dict[str, Any]) -> str:
     shown = "" if one["predicted"] is None else f"{one['predicted']:.2f}"
     verdict = one["found"] + ("" if one["is_right"] else " ✗")
     return f"{one['name']:<34}{verdict:<30}{shown:>10}{one['gain']:>10.2f}"
+
+
+def _markdown(found: dict[str, dict[str, Any]]) -> str:
+    rows = [
+        f"| {one['name']} | `{one['found']}`{'' if one['is_right'] else ' (wrong)'} | {one['remedy']} | {_gain(one['predicted'])} | {_gain(one['gain'])} |"
+        for one in found.values()
+        if "wanted" in one
+    ]
+    return "\n".join(
+        ["| pipeline | verdict | remedy | gain, predicted | measured |", "| --- | --- | --- | ---: | ---: |", *rows]
+    )
+
+
+def _gain(gain: float | None) -> str:
+    return "" if gain is None else f"{gain:.2f}"
 
 
 def _sums(found: dict[str, dict[str, Any]]) -> str:

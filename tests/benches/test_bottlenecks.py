@@ -11,9 +11,10 @@ import pytest
 
 BENCHES = Path(__file__).parents[2] / "benches"
 with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(sys, "path", [str(BENCHES), *sys.path])
-    pipelines, loops, bench = (
-        importlib.import_module(name) for name in ("bottleneck_pipelines", "bottleneck_data", "bottlenecks")
+    patch.setattr(sys, "path", [str(BENCHES), str(BENCHES / "peers"), *sys.path])
+    pipelines, loops, bench, peers, observed = (
+        importlib.import_module(name)
+        for name in ("bottleneck_pipelines", "bottleneck_data", "bottlenecks", "bottleneck_peers", "observed")
     )
 PIPELINES, MODEL_BOUND, in_process = pipelines.PIPELINES, loops.MODEL_BOUND, bench.in_process
 
@@ -24,6 +25,13 @@ _BUSY = 0.25
 def test_there_are_as_many_as_the_docs_say() -> None:
     assert (len(PIPELINES), len(MODEL_BOUND)) == (24, 10)
     assert len({one.name for one in PIPELINES}) == 24
+
+
+def test_other_tools_see_each_of_them_or_their_documentation_says_what_they_would() -> None:
+    run, told = {one.name for one in observed.LOOPS}, {*peers.DOCUMENTED}
+    assert run | told == {one.name for one in PIPELINES}
+    assert not run & told
+    assert all({*says} == {*peers.TOOLS} for says in peers.DOCUMENTED.values())
 
 
 @pytest.mark.long

@@ -1,0 +1,77 @@
+"""LitData: what the trace holds that StreamingDataLoader writes with profile_batches=, added up by function."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from litdata import StreamingDataLoader, StreamingDataset, optimize
+from observed import Loop, asked, made
+
+_BATCHES = 10
+
+
+def row_of(number: int) -> Any:
+    """A row of the data."""
+    return np.int64(number)
+
+
+def collated(loop: Loop, rows: list[Any]) -> Any:
+    """What the function makes of rows."""
+    return made(loop, np.stack(rows))
+
+
+class Rows(StreamingDataset):  # type: ignore[misc]
+    """The loop's source."""
+
+    loop: Loop
+
+    def __getitem__(self, index: Any) -> Any:
+        if self.loop.source_s:
+            time.sleep(self.loop.source_s / self.loop.batch)
+        return super().__getitem__(index)
+
+
+def says(loop: Loop, seconds: float, where: str) -> dict[str, Any]:
+    """Functions of the trace by the seconds that they took, the longest first."""
+    data = Rows(where, shuffle=False)
+    data.loop = loop
+    with tempfile.TemporaryDirectory() as folder:
+        loader = StreamingDataLoader(
+            data,
+            batch_size=loop.batch,
+            num_workers=loop.workers,
+            prefetch_factor=loop.prefetch,
+            collate_fn=partial(collated, loop),
+            profile_batches=_BATCHES,
+            profile_skip_batches=2,
+            profile_dir=folder,
+        )
+        until = time.perf_counter() + seconds
+        for _ in loader:
+            loop.step()
+            if time.perf_counter() > until:
+                break
+        found = Path(folder) / "result.json"
+        if not found.exists():
+            return {"trace": None}
+        took, first, last = Counter[str](), float("inf"), 0.0
+        for event in json.loads(found.read_text(encoding="utf-8"))["traceEvents"]:
+            if "dur" in event:
+                took[event["name"]] += event["dur"]
+                first, last = min(first, event["ts"]), max(last, event["ts"] + event["dur"])
+    return {"over_s": (last - first) / 1e6, "functions": [[name, us / 1e6] for name, us in took.most_common(12)]}
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made_in:
+        optimize(row_of, [*range(1 << 14)], made_in, chunk_bytes="1MB", num_workers=1)
+        for each in asked():
+            print(json.dumps({"name": each.name, "says": says(each, float(sys.argv[1]), made_in)}), flush=True)

@@ -1,0 +1,48 @@
+"""PyTorch: how much of the loop torch.profiler records in the DataLoader, and in the step."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from observed import Loads, Loop, asked, batches, made
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils.data import DataLoader, IterableDataset
+
+
+class Batches(IterableDataset):  # type: ignore[misc]
+    """The loop's batches, every worker its own."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def __iter__(self) -> Iterator[Any]:
+        for rows in batches(self._loop):
+            yield torch.from_numpy(made(self._loop, rows))
+
+
+def says(loop: Loop, seconds: float) -> dict[str, Any]:
+    """Events of the profile by the time that they took themselves, the longest first, as shares of the time."""
+    loader = iter(DataLoader(Batches(loop), batch_size=None, num_workers=loop.workers, prefetch_factor=loop.prefetch))
+    for _ in range(0 if isinstance(loop.function, Loads) else 2 * loop.workers):
+        next(loader)  # until its processes run
+    began_at, steps = time.perf_counter(), 0
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        for _ in loader:
+            with record_function("step"):
+                loop.step()
+            steps += 1
+            if time.perf_counter() > began_at + seconds:
+                break
+    over_us = 1e6 * (time.perf_counter() - began_at)
+    found = sorted(profiled.key_averages(), key=lambda one: -one.self_cpu_time_total)
+    return {"steps": steps, "events": [[one.key, one.count, one.self_cpu_time_total / over_us] for one in found[:6]]}
+
+
+if __name__ == "__main__":
+    for each in asked():
+        print(json.dumps({"name": each.name, "says": says(each, float(sys.argv[1]))}), flush=True)
