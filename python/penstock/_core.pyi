@@ -897,9 +897,15 @@ def copy_windows(
 
 @final
 class MappedFiles:
-    """Local files that are mapped into memory when they are first needed; each must be what it was when it was listed."""
+    """Local files that are mapped into memory when they are first needed; each must be what it was when it was listed, and so must what it was made of."""
 
-    def __new__(cls, paths: list[str], sizes: _Ids, stamps: _Ids | None = None) -> MappedFiles: ...
+    def __new__(
+        cls,
+        paths: list[str],
+        sizes: _Ids,
+        stamps: _Ids | None = None,
+        made_of: tuple[list[str], _Ids, _Ids | None] | None = None,
+    ) -> MappedFiles: ...
     def copy_windows(
         self, which: _Ids, start: _Ids, row_bytes: int, stored: str, wanted: str, out: _Bytes, threads: int
     ) -> None:

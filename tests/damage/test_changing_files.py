@@ -34,9 +34,9 @@ def test_between_epochs_and_reopened(child: Forks, tmp_path: Path, kind: str) ->
     for number, ((when, change), found) in enumerate(zip(tried, outcomes(child, tmp_path, kind, tried), strict=True)):
         if when == "reopened":  # no index of other files is used
             assert found == "new"
-        elif change == "linked" or kind in ("npy turned", "parquet"):  # whose rows are in the cache, or in memory
+        elif change == "linked" or kind == "parquet":  # whose rows are in memory
             assert found == "old", change
-        else:
+        else:  # also where what is read lies in the cache, made of these files
             assert found not in ("old", "new", "mixed"), f"{change}: {found}"
             assert "Error: " in found, change
             assert str(tmp_path / "files" / str(number)) in found, change

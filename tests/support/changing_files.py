@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import tempfile
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -16,6 +18,7 @@ import pyarrow.parquet as pq
 
 import penstock as ps
 from penstock.core.errors import PenstockError
+from penstock.format import hdf5_turned
 from support import tfrecords
 
 ROWS, FILES, WIDTH = 1_000, 3, 64
@@ -41,6 +44,14 @@ def write_npz(path: Path, rows: np.ndarray) -> None:
     np.savez(path, x=rows)
 
 
+def write_packed(path: Path, rows: np.ndarray) -> None:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=0) as archive,
+        archive.open("x.npy", "w") as file,
+    ):
+        np.save(file, rows)
+
+
 def write_tokens(path: Path, rows: np.ndarray) -> None:
     rows.astype("<u4").tofile(path)
 
@@ -54,6 +65,10 @@ def write_hdf5(path: Path, rows: np.ndarray, **options: object) -> None:
 
 def write_chunked(path: Path, rows: np.ndarray) -> None:
     write_hdf5(path, rows, chunks=(100, WIDTH))
+
+
+def write_across(path: Path, rows: np.ndarray) -> None:
+    write_hdf5(path, rows, chunks=(ROWS, 1))
 
 
 def table_of(rows: np.ndarray) -> pa.Table:
@@ -87,19 +102,28 @@ def write_jsonl(path: Path, rows: np.ndarray) -> None:
     path.write_text("".join(f'{{"x": {(row + 10_000_000).tolist()}}}\n' for row in rows))
 
 
+def write_tfrecord_packed(path: Path, rows: np.ndarray) -> None:
+    plain = path.with_name("plain")
+    write_tfrecord(plain, rows)
+    path.write_bytes(gzip.compress(plain.read_bytes(), 0, mtime=0))
+
+
 WRITERS: dict[str, tuple[str, Callable[[Path, np.ndarray], None], dict[str, object]]] = {
     "npy": ("npy", write_npy, {}),
     "npy turned": ("npy", write_turned, {}),
     "npz": ("npz", write_npz, {}),
+    "npz packed": ("npz", write_packed, {}),
     "tokens": ("bin", write_tokens, {"format": "tokens", "dtype": "uint32", "window": WIDTH}),
     "hdf5": ("h5", write_hdf5, {}),
     "hdf5 chunked": ("h5", write_chunked, {}),
+    "hdf5 across": ("h5", write_across, {}),
     "arrow": ("arrow", write_arrow, {}),
     "arrow lists": ("arrow", write_arrow_lists, {}),
     "arrow joined": ("arrow", write_arrow, {}),
     "parquet": ("parquet", write_parquet, {}),
     "tfrecord": ("tfrecord", write_tfrecord, {"columns": {"x": ps.Column(feature="x", dtype="float32", shape=(WIDTH,))}}),
     "jsonl": ("jsonl", write_jsonl, {}),
+    "tfrecord packed": ("tfrecord.gz", write_tfrecord_packed, {"columns": {"x": ps.Column(feature="x", dtype="float32", shape=(WIDTH,))}}),
 }  # fmt: skip
 
 
@@ -187,6 +211,7 @@ CHANGES = {
 
 
 def dataset_of(files: Files) -> ps.Dataset:
+    hdf5_turned._LARGE_BYTES = 1_000 if files.kind == "hdf5 across" else 64 << 20  # of blocks that are worth a copy
     if files.kind in JOINED:
         return ps.concat([ps.read(str(path), **files.options) for path in files.paths])
     return ps.read(str(files.folder), **files.options)

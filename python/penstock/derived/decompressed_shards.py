@@ -130,7 +130,15 @@ def with_unpacked(shards: Shards, files: DerivedFiles, keys: Mapping[int, str]) 
         if stamps is not None:
             stamps[shard] = -1
     made = pa.array(paths, pa.large_string())
-    unpacked = Shards(made, sizes, shards.versions, etags=shards.etags, copied=copied, stamps=stamps)
+    unpacked = Shards(
+        made,
+        sizes,
+        shards.versions,
+        etags=shards.etags,
+        copied=copied,
+        stamps=stamps,
+        made_of=shards.as_made_of,
+    )
     weakref.finalize(unpacked, files.release)
     return unpacked
 

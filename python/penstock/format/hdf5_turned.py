@@ -116,7 +116,11 @@ def turned(
         return None
     stamps = None if files.shards.stamps is None else np.full_like(files.shards.stamps, -1)
     made = Shards(
-        pa.array(paths, pa.large_string()), np.array(sizes, dtype=np.int64), files.shards.versions, stamps=stamps
+        pa.array(paths, pa.large_string()),
+        np.array(sizes, dtype=np.int64),
+        files.shards.versions,
+        stamps=stamps,
+        made_of=files.shards.as_made_of,
     )
     numbers = np.arange(len(sizes), dtype=np.int64)
     placed = {}

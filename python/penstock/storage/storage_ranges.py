@@ -38,6 +38,9 @@ class StorageRanges(ByteRanges):
             self._storage.read(shards, shard, offset, length, out, at)
             return
         here = shards.copied[shard]
+        if shards.made_of is not None:
+            for number in np.unique(shard[here]).tolist():
+                shards.made_of.check_now(number)
         for read, some in ((self._local.read, np.flatnonzero(here)), (self._storage.read, np.flatnonzero(~here))):
             if some.size:
                 read(shards, shard[some], offset[some], length[some], out, at[some])

@@ -72,18 +72,19 @@ struct MappedFiles {
 #[pymethods]
 impl MappedFiles {
     #[new]
-    #[pyo3(signature = (paths, sizes, stamps=None))]
-    #[allow(clippy::needless_pass_by_value)]
-    fn new(paths: Vec<PathBuf>, sizes: Ids<'_>, stamps: Option<Ids<'_>>) -> PyResult<Self> {
-        if paths.len() != sizes.len() {
-            return Err(misuse("paths and sizes must be equally long"));
+    #[pyo3(signature = (paths, sizes, stamps=None, made_of=None))]
+    fn new(
+        paths: Vec<PathBuf>,
+        sizes: Ids<'_>,
+        stamps: Option<Ids<'_>>,
+        made_of: Option<(Vec<PathBuf>, Ids<'_>, Option<Ids<'_>>)>,
+    ) -> PyResult<Self> {
+        let files = listed(paths, &sizes, stamps)?;
+        let made_of = made_of.map(|(paths, sizes, stamps)| listed(paths, &sizes, stamps)).transpose()?;
+        if made_of.as_ref().is_some_and(|made_of| made_of.len() != files.len()) {
+            return Err(misuse("files must be as many as those that they were made of"));
         }
-        let stamps = stamps.map(|stamps| stamps.as_slice().map(<[i64]>::to_vec)).transpose()?.unwrap_or_default();
-        let listed = sizes.as_slice()?.iter().enumerate().map(|(number, &size)| Listed {
-            size: u64::try_from(size).unwrap_or(0),
-            stamp: Stamp::find(&stamps, number),
-        });
-        Ok(Self { files: Files::new(paths.into_iter().zip(listed).collect()) })
+        Ok(Self { files: Files::new(files, made_of.unwrap_or_default()) })
     }
 
     /// Like `copy_windows`, from files instead of buffers. OSError(path, found) for a file that is missing or was changed.
@@ -113,6 +114,20 @@ impl MappedFiles {
             Failed::Outside(place) => outside(place, which, start),
         })
     }
+}
+
+/// Files by path, with what each was when it was listed.
+fn listed(paths: Vec<PathBuf>, sizes: &Ids<'_>, stamps: Option<Ids<'_>>) -> PyResult<Vec<(PathBuf, Listed)>> {
+    if paths.len() != sizes.len() {
+        return Err(misuse("paths and sizes must be equally long"));
+    }
+    let stamps = stamps.map(|stamps| stamps.as_slice().map(<[i64]>::to_vec)).transpose()?.unwrap_or_default();
+    let listed = sizes
+        .as_slice()?
+        .iter()
+        .enumerate()
+        .map(|(number, &size)| Listed { size: u64::try_from(size).unwrap_or(0), stamp: Stamp::find(&stamps, number) });
+    Ok(paths.into_iter().zip(listed).collect())
 }
 
 /// Why rows could not be copied: because of a file, or of a row.

@@ -28,6 +28,8 @@ struct Map {
 /// Files that are mapped when they are first needed, and stay mapped. Their descriptors are closed at once.
 pub struct MappedFiles {
     files: Vec<(PathBuf, Listed)>,
+    /// What each was made of, and is looked at with it; none where they were made of nothing.
+    made_of: Vec<(PathBuf, Listed)>,
     maps: Vec<OnceLock<Map>>,
     /// When each was looked at, in nanoseconds since `made`; 0 for never.
     looked_at: Vec<AtomicU64>,
@@ -35,12 +37,12 @@ pub struct MappedFiles {
 }
 
 impl MappedFiles {
-    /// Files by path, with what each must be.
+    /// Files by path, with what each must be, and the same of the file that each was made of, if they are copies in another layout.
     #[must_use]
-    pub fn new(files: Vec<(PathBuf, Listed)>) -> Self {
+    pub fn new(files: Vec<(PathBuf, Listed)>, made_of: Vec<(PathBuf, Listed)>) -> Self {
         let maps = files.iter().map(|_| OnceLock::new()).collect();
         let looked_at = files.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { files, maps, looked_at, made: Instant::now() }
+        Self { files, made_of, maps, looked_at, made: Instant::now() }
     }
 
     /// Maps the files of these numbers, and checks that every one still is what it was, unless it just did; returns each of them once.
@@ -68,6 +70,9 @@ impl MappedFiles {
     fn check_one(&self, number: usize) -> Result<(), FileError> {
         let (path, listed) = &self.files[number];
         let failed = |error| FileError::new(path, &error);
+        if let Some((path, listed)) = self.made_of.get(number) {
+            listed.check(path, &path.metadata().map_err(|error| FileError::new(path, &error))?)?;
+        }
         if self.maps[number].get().is_some() {
             return listed.check(path, &path.metadata().map_err(failed)?);
         }
@@ -116,7 +121,8 @@ mod tests {
     fn a_file_that_was_cut_is_seen() {
         let path = std::env::temp_dir().join(format!("penstock-mapped-{}", std::process::id()));
         std::fs::write(&path, b"hello").unwrap();
-        let files = MappedFiles::new(vec![(path.clone(), of_size(5)), (path.with_extension("gone"), of_size(1))]);
+        let files =
+            MappedFiles::new(vec![(path.clone(), of_size(5)), (path.with_extension("gone"), of_size(1))], vec![]);
         assert!(files.bytes(0).is_none());
         assert_eq!(files.check(&[0, 0, -1, 7]).unwrap(), [0]);
         assert_eq!(files.bytes(0), Some(&b"hello"[..]));
@@ -128,10 +134,26 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_another_where_what_it_was_made_of_is() {
+        let path = std::env::temp_dir().join(format!("penstock-made-{}", std::process::id()));
+        let packed = path.with_extension("packed");
+        std::fs::write(&path, b"hello").unwrap();
+        std::fs::write(&packed, b"hi").unwrap();
+        let files = MappedFiles::new(vec![(path.clone(), of_size(5))], vec![(packed.clone(), of_size(2))]);
+        assert_eq!(files.check(&[0]).unwrap(), [0]);
+        std::fs::write(&packed, b"bye").unwrap();
+        std::thread::sleep(std::time::Duration::from_nanos(LOOK_AGAIN_NS));
+        assert_eq!(files.check(&[0]).unwrap_err().path, packed.display().to_string());
+        std::fs::remove_file(&packed).unwrap();
+        assert!(files.check(&[0]).unwrap_err().missing);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
     fn a_file_that_is_cut_between_check_and_copy_is_seen_after_it() {
         let path = std::env::temp_dir().join(format!("penstock-cut-{}", std::process::id()));
         std::fs::write(&path, vec![7; 100_000]).unwrap();
-        let files = MappedFiles::new(vec![(path.clone(), of_size(100_000))]);
+        let files = MappedFiles::new(vec![(path.clone(), of_size(100_000))], vec![]);
         let used = files.check(&[0]).unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
         let copied = files.bytes(0).unwrap().to_vec();

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +39,8 @@ class Shards:
     copied: which of them are local files made from remote ones; None if none are.
     stamps: int64 of shape (files, 3), for local files as they were listed: the times of the last modification and of the last change in
     ns, and the inode. A row of -1, or None, where that is not known.
+    made_of: the listed files, one each, that these were made of where they lie in the cache in another form, or are themselves: who
+    reads these checks those. None where these are what was listed, or copies of files that lie elsewhere.
     """
 
     paths: pa.LargeStringArray
@@ -49,9 +51,10 @@ class Shards:
     etags: pa.LargeStringArray | None = None
     copied: npt.NDArray[np.bool_] | None = None
     stamps: Ids | None = None
+    made_of: Shards | None = field(default=None, repr=False)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({**state, "stamps": None} if _is_elsewhere.get() else state)
+        self.__dict__.update({**state, "stamps": None, "made_of": None} if _is_elsewhere.get() else state)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -126,7 +129,13 @@ class Shards:
             None if self.etags is None else self.etags.take(taken),
             None if self.copied is None else self.copied[rows],
             None if self.stamps is None else self.stamps[rows],
+            None if self.made_of is None else self.made_of.take(rows),
         )
+
+    @property
+    def as_made_of(self) -> Shards | None:
+        """These, for `made_of` of files that are made of them; None for what the operating system did not list, and for copies, which the cache may drop."""
+        return self if self.stamps is not None and self.copied is None else None
 
     def check_now(self, shard: int) -> None:
         """DataError if a local file is gone, or is not what it was when it was listed; for what opens it by its path.
@@ -167,11 +176,13 @@ def joined_shards(several: Sequence[Shards]) -> Shards:
     """The files of several datasets, one after the other, without what is known of some only."""
     sizes, versions = (np.concatenate([getattr(one, name) for one in several]) for name in ("sizes", "versions"))
     stamps = [one.stamps for one in several if one.stamps is not None]
+    is_made = any(one.made_of is not None for one in several)
     return Shards(
         pa.concat_arrays([one.paths for one in several]),
         sizes,
         versions,
         stamps=np.concatenate(stamps) if len(stamps) == len(several) else None,
+        made_of=joined_shards([one.made_of or one for one in several]) if is_made else None,
     )
 
 

@@ -222,7 +222,13 @@ def _turned(
     sizes = np.array([header.size_bytes if header.fortran else header.size_bytes + header.start for header in headers])
     is_made = np.array([header.fortran for header in headers])[:, None]
     stamps = None if copies.stamps is None else np.where(is_made, -1, copies.stamps)
-    files = Shards(pa.array(paths, pa.large_string()), sizes.astype(np.int64), copies.versions, stamps=stamps)
+    files = Shards(
+        pa.array(paths, pa.large_string()),
+        sizes.astype(np.int64),
+        copies.versions,
+        stamps=stamps,
+        made_of=copies.as_made_of,
+    )
     numbers = np.arange(len(shards), dtype=np.int64)
     starts = np.array([0 if header.fortran else header.start for header in headers], dtype=np.int64)
     placed = {

@@ -51,8 +51,9 @@ _RATIO_FROM = 1 << 20
 
 @dataclass(frozen=True)
 class _Member:
-    """An array of an archive: its header, the file and byte where its values begin, and the archive's version."""
+    """An array of an archive, by the archive's number: its header, the file and byte where its values begin, and the archive's version."""
 
+    shard: int
     header: NpyHeader
     path: str
     start: int
@@ -110,11 +111,12 @@ def _files(members: Mapping[str, _Member], archives: Shards) -> Shards:
     if archives.stamps is not None:
         stamp = dict(zip(archives.paths.to_pylist(), archives.stamps, strict=True))
         stamps = np.array([stamp.get(path, [-1, -1, -1]) for path in members], dtype=np.int64)
-    sizes, versions = (
+    sizes, versions, shard = (
         np.array([getattr(member, name) for member in members.values()], dtype=np.int64)
-        for name in ("file_bytes", "version")
+        for name in ("file_bytes", "version", "shard")
     )
-    return Shards(pa.array(list(members), pa.large_string()), sizes, versions, stamps=stamps)
+    made_of = None if archives.as_made_of is None else archives.take(shard)
+    return Shards(pa.array(list(members), pa.large_string()), sizes, versions, stamps=stamps, made_of=made_of)
 
 
 def _wanted(options: Options, names: list[str]) -> list[str]:
@@ -177,14 +179,14 @@ def _member(
         )
     if not packed and not header.fortran:
         start = _data_start(file, info, where) + header.start
-        return _Member(header, path, start, int(shards.sizes[shard]), version)
+        return _Member(shard, header, path, start, int(shards.sizes[shard]), version)
     kind = f"npz member {info.filename} in C's order"
     made = derived_file(shards, shard, kind, info.file_size, partial(_unpack, archive, info))
     if not header.fortran:
-        return _Member(header, made, header.start, info.file_size, version)
+        return _Member(shard, header, made, header.start, info.file_size, version)
     kind = f"npz member {info.filename} turned"
     turned = derived_file(shards, shard, kind, header.size_bytes, partial(turn, made, header))
-    return _Member(header, turned, 0, header.size_bytes, version)
+    return _Member(shard, header, turned, 0, header.size_bytes, version)
 
 
 def _check_size(where: str, info: zipfile.ZipInfo, limits: Limits) -> None:

@@ -180,8 +180,8 @@ class Mapped:
 
     def __init__(self, files: Shards, read: ByteRanges) -> None:
         self.files, self.read = files, read
-        stamps = None if files.stamps is None else files.stamps.reshape(-1)
-        self._mapped = kernels.MappedFiles(files.paths.to_pylist(), files.sizes, stamps)
+        made_of = None if files.made_of is None else _listed(files.made_of)
+        self._mapped = kernels.MappedFiles(*_listed(files), made_of)
 
     def __reduce__(self) -> tuple[type[Mapped], tuple[Shards, ByteRanges]]:
         return Mapped, (self.files, self.read)  # on another machine the files may have other stamps
@@ -195,6 +195,10 @@ class Mapped:
         except OSError as error:
             path, found = error.args
             raise DataError(f"{path}: {found}; if the data was changed on purpose, open the dataset again") from None
+
+
+def _listed(files: Shards) -> tuple[list[str], Ids, Ids | None]:
+    return files.paths.to_pylist(), files.sizes, None if files.stamps is None else files.stamps.reshape(-1)
 
 
 def _mapped_together(several: Sequence[Mapped | None]) -> Mapped | None:
