@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -162,6 +163,39 @@ def test_any_whole_numbers(values: list[int | None]) -> None:
         as_lists({"x": found})["x"]
         == pd.Series(values, dtype="Int64").ffill().astype(object).where(lambda one: one.notna(), None).tolist()
     )
+
+
+@pytest.mark.parametrize("nulls", ["error", "nan", "arrow"])
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([[1, 2], None, [3]], None),
+        ([["a"], None, []], None),
+        ([[[1]], None, [[2]]], None),
+        ([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2)),
+    ],
+)
+def test_lists_that_are_missing_are_never_left_without_a_word(
+    tmp_path: Path, values: Any, kind: Any, nulls: str
+) -> None:
+    """A column that cannot be filled is refused where a row of it is missing, and left as it is where others are named."""
+    table = pa.table({"x": pa.array(values, kind), "n": [1, None, 2]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    data = ps.read(tmp_path / "x.parquet", nulls=nulls)
+    says = r"column 'x' is .*, which cannot be filled, and missing in 1 row, the first is row 1; name .* forward_fill\('a', 'b'\)"
+    with pytest.raises(ps.PlanError, match=says):
+        data.forward_fill()
+    with pytest.raises(ps.PlanError, match=r"'x' is .*leave it out"):
+        data.forward_fill("x")
+    assert data.forward_fill("n").select("n").head()["n"].tolist() == [1, 1, 2]
+    if nulls == "arrow":
+        assert data.forward_fill("n").head()["x"].to_pylist() == values
+    assert data.select("n").forward_fill().head()["n"].tolist() == [1, 1, 2]
+    whole = data.filter(ps.col("x").is_not_null())
+    assert whole.forward_fill().select("n").head()["n"].tolist() == [1, 2]  # no list is missing
+    within = pa.table({"x": [[1], [None]], "n": [1, None]})
+    pq.write_table(within, tmp_path / "within.parquet")
+    assert ps.read(tmp_path / "within.parquet").forward_fill().select("n").head()["n"].tolist() == [1, 1]
 
 
 def test_bad_input() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 from penstock.core.columns.spec import Field
 from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import ByteRanges, Progress
-from penstock.core.messages import quoted
+from penstock.core.messages import counted, quoted
 from penstock.core.names import did_you_mean
 from penstock.inputs.gaps import Gaps, gap_values
 from penstock.looking.column_values import column_values
@@ -39,6 +40,10 @@ def forward_filled(root: Node, names: tuple[str, ...], progress: Progress | None
         _check(name, spec)
     chosen = names or tuple(name for name, field in spec.items() if _may_be_missing(field))
     check_nulls_are_seen(_VERB, root, spec, {name: col(name).is_null() for name in names or spec})
+    if not names:
+        _check_others(
+            root, {name: field for name, field in spec.items() if field.nullable and name not in chosen}, progress
+        )
     found: dict[str, Gaps] = {}
     for name in chosen:
         values = column_values(_VERB, root, col(name), progress)
@@ -86,6 +91,16 @@ def missing_in(values: Any) -> npt.NDArray[np.bool_]:
 
 def _may_be_missing(field: Field) -> bool:
     return not field.shape and (field.nullable or "float" in field.dtype) and field.dtype != "bfloat16"
+
+
+def _check_others(root: Node, others: Mapping[str, Field], progress: Progress | None) -> None:
+    """PlanError for columns that may be missing and cannot be filled, if a row of theirs is: to leave it as it is, others are named."""
+    for name, field in others.items():
+        missing = np.flatnonzero(column_values(_VERB, root, col(name).is_null(), progress))
+        if len(missing):
+            raise PlanError(
+                f"{_VERB}: column {quoted(name)} is {field}, which cannot be filled, and missing in {counted(len(missing), 'row')}, the first is row {missing[0]:,}; name the columns that are to be filled, as {_VERB}('a', 'b'), to leave it as it is"
+            )
 
 
 def _check(name: str, spec: Any) -> None:
