@@ -18,6 +18,7 @@ import penstock.ray
 from penstock.observe.ledger.verify import verify
 from penstock.order.steps.cursor import Work
 from penstock.ray import leases, wanting
+from penstock.resolve import dealt
 from support.ray_loaders import (
     ROWS,
     STORE,
@@ -85,6 +86,22 @@ def test_actors_are_asked_for_while_the_consumer_waits(monkeypatch: pytest.Monke
         assert source._pool.asks < most
         # One that has an item on its way is left behind it, and what they agreed on is heard every two seconds.
         assert wait_until(lambda: assert_all_same(here, there) or len(named_actors()) <= source._pool.asks)
+
+
+@pytest.mark.long
+def test_actors_deal_rows_as_the_trainer_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They know another rule than the trainer, as if they counted otherwise."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("n", data=np.arange(1_500), chunks=(10,), compression="gzip")
+    plan = ps.read(tmp_path / "x.h5").shuffle(seed=3, block_rows=10).batch(64)
+    with ps.Loader(plan) as usual:
+        other = [batch["n"].tolist() for batch in usual]
+    monkeypatch.setattr(dealt, "OPEN_BYTES", 1)
+    with ps.Loader(plan) as here, penstock.ray.Loader(plan, workers=2) as there:
+        assert_all_same(here, there)
+        assert [batch["n"].tolist() for batch in here] != other
+        assert there.state_dict()["dealt"] == [8, 1]
 
 
 @pytest.mark.long

@@ -90,6 +90,33 @@ def test_large_blocks_are_dealt_to_fewer_lanes(rows: ps.Dataset) -> None:
             assert shape_of(plan, rank=1, world_size=4) == found  # whatever the ranks are
 
 
+def test_columns_that_nobody_reads_are_not_counted(rows: ps.Dataset, tmp_path: Path) -> None:
+    """Blocks of 10 rows and 80 bytes are read behind a select of one column, in the order of the blocks that they are."""
+    numbers = pa.array(np.arange(ROWS))
+    table = pa.table(
+        {"n": numbers, "x": pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(ROWS * 1_000, "f4")), 1_000)}
+    )
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=10)
+    with pa.ipc.new_file(tmp_path / "x.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=10)
+    for data in (rows, ps.read(tmp_path / "x.parquet"), ps.read(tmp_path / "x.arrow")):
+        shuffled = data.shuffle(seed=3, block_rows=10)
+        with open_bytes(1_200_000):
+            assert shape_of(shuffled.batch(64)) == (8, 2)
+            assert shape_of(shuffled.map(dict).select("n").batch(64)) == (8, 2)  # a function gets all columns
+            for plan in (
+                shuffled.select("n").batch(64),
+                shuffled.filter(odd, columns=["n"]).select("n").batch(64),
+                ps.mix([shuffled, shuffled], weights=[1, 1]).select("n").batch(64),
+            ):
+                assert shape_of(plan)[0] == 64
+                assert "blocks are large" not in plan.explain()
+        with ps.Loader(shuffled.select("n").batch(64)) as loader:
+            found = ids(loader)
+        with ps.Loader(shuffled.batch(64)) as loader:
+            assert ids(loader) == found
+
+
 def test_what_is_written_stays(rows: ps.Dataset) -> None:
     with open_bytes(1):
         shuffled = rows.shuffle(seed=3, block_rows=10)
@@ -166,6 +193,18 @@ def test_a_state_goes_on_on_other_ranks_and_in_a_process_of_its_own(rows: ps.Dat
             loader.load_state_dict(state)
             parts.append(ids(loader))
     assert [[*chain.from_iterable(step)] for step in zip(*parts, strict=True)] == whole
+
+
+def test_a_process_of_its_own_deals_as_it_is_told(rows: ps.Dataset) -> None:
+    """The child knows another rule than this process, as if it counted otherwise."""
+    plan = plan_of(rows)
+    with open_bytes(1):
+        with ps.Loader(plan) as loader:
+            wanted = ids(loader)
+        with ps.Loader(plan, isolation="process") as loader:
+            assert ids(loader) == wanted
+            state = loader.state_dict()
+            assert state["dealt"] == [8, 1]
 
 
 def test_a_state_that_was_changed_is_refused(rows: ps.Dataset) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import penstock as ps
 from penstock.loader import share
+from penstock.resolve import dealt
 from penstock.source.nulls import stored
 from support.seams import lowered_of
 
@@ -100,6 +101,30 @@ def test_lanes_that_fit_are_named_where_blocks_are_few(tmp_path: Path) -> None:
     with ps.Loader(plan.batch(64, lanes=lanes), memory="256MB") as loader:
         assert lowered_of(loader).needs.size_bytes <= 1.1 * 256_000_000
         assert len(next(iter(loader))["x"]) == 64
+
+
+def test_lanes_that_fit_are_those_that_a_batch_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where blocks are large, windows are of one block until a batch names its lanes."""
+    monkeypatch.setattr(dealt, "OPEN_BYTES", 1)
+    plan = chunked(tmp_path, 64_000, (160, 10_000)).shuffle(seed=0)
+    with pytest.raises(ps.PlanError, match=r"8 lanes × 1 of a window.*lanes=\d+") as refused:
+        ps.Loader(plan.batch(64), memory="70MB")
+    lanes = int(re.findall(r"lanes=(\d+)", str(refused.value))[0])
+    with ps.Loader(plan.batch(64, lanes=lanes), memory="70MB") as loader:
+        assert lowered_of(loader).order.rows.shape.window_blocks == 2
+        assert lowered_of(loader).needs.size_bytes <= 70_000_000
+
+
+def test_a_step_of_two_windows_holds_both(tmp_path: Path) -> None:
+    """One row of a lane a step: lanes wait at new windows. With several, a step holds the last of one window and the first of the next."""
+    plan = chunked(tmp_path, 64_000, (160, 10_000)).shuffle(seed=0, block_rows=160)
+    with ps.Loader(plan.batch(16, lanes=16), memory="240MB"):
+        pass
+    with pytest.raises(ps.PlanError, match=r"16 lanes × 2 of a window.*use batch\(…, lanes=8\)"):
+        ps.Loader(plan.batch(64, lanes=16), memory="240MB")
+    for lanes, memory in ((8, "240MB"), (16, "400MB")):
+        with ps.Loader(plan.batch(64, lanes=lanes), memory=memory):
+            pass
 
 
 def test_one_lane_holds_two_windows_where_one_ends(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ class InChild:
                 ends=lanes.ends_of(here.epoch) if lanes.has_ends else None,
                 ranks=share.ranks,
                 equal_parts=share.equal_parts,
-                changed=share.changed,
+                changed=share.told,
             )
         )
 

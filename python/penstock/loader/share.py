@@ -68,6 +68,11 @@ class RankShare:
     lowered: Lowered
 
     @property
+    def told(self) -> ChangedPlan:
+        """What differs from the dataset's plan, for who makes this share's items elsewhere: to how many lanes rows are dealt is decided once, here."""
+        return replace(self.changed, dealt=self.dealt)
+
+    @property
     def steps(self) -> int:
         """Steps in an epoch; where the data says how many, more than ever come."""
         return LANE_ROWS if self.lowered.lanes.has_ends else self.lowered.order.steps_per_epoch
@@ -283,6 +288,7 @@ def share_of(
     changed: what differs from the dataset's plan. equal_parts: see `order.steps.batches.BatchOrder`.
     """
     rank, world_size = ranks
+    written = changed.weights.applied(dataset.root)
     root, dealt = changed.applied(dataset.root, world_size)
     dataset = Dataset(root)
     tolerance = None if bad_samples.on_error == "raise" else _tolerance(bad_samples, rank)
@@ -297,7 +303,15 @@ def share_of(
     memory_bytes = options.memory_bytes or default_memory(processes_here(world_size))
     cpus = min(options.cpus or usable_cpus(), max(_MOST_CPUS, usable_cpus()))
     where = RankSettings(rank=rank, world_size=world_size, cpus=cpus, equal_parts=equal_parts)
-    lowered = lower(dataset.root, deliver, where, memory_bytes=memory_bytes, tolerance=tolerance, fixed=fixed)
+    lowered = lower(
+        dataset.root,
+        deliver,
+        where,
+        memory_bytes=memory_bytes,
+        tolerance=tolerance,
+        fixed=fixed,
+        written=written,
+    )
     if options.memory_bytes:
         lowered.needs.check(options.memory_bytes)
         if options.memory_bytes < PLENTY_BYTES:

@@ -48,15 +48,16 @@ def lower(
     tolerance: Tolerance | None = None,
     fixed: frozenset[str] = frozenset(),
     lanes: Sequence[int] | None = None,
+    written: Node | None = None,
 ) -> Lowered:
     """Stages for one rank, which hold up to `memory_bytes` together. is_described: nothing is read to make them, and they do not run.
 
     fixed: which of "cpus" and "memory" the user chose, so that nothing tunes what follows from them. tolerance: what is done about bad rows; None for an error. A plan from which they are left out is one of `plan.skipping`.
-    lanes: those of which rows are taken; None for the rank's.
+    lanes: those of which rows are taken; None for the rank's. written: the plan without the lanes and windows that were decided for it, by which errors advise others.
     """
+    blocks_with = None if find(root, Shard) is not None else partial(_blocks_with, written or root, where)
     root = settled(root, where.world_size)
     found = order_of(root, where)
-    block_rows = None if find(root, Shard) is not None else partial(_block_rows, root, where)
     order, where = found.order, found.where
     order.share(where.rank, where.world_size)
     order.check_ranks(where.world_size)
@@ -97,16 +98,17 @@ def lower(
     ]
     if lowered.feeds:
         together.append(LANE_ROWS // rows)
-    return _ready(lowered, deliver, block_rows, steps_per_item=1 if alone else max(1, min(together)))
+    return _ready(lowered, deliver, blocks_with, steps_per_item=1 if alone else max(1, min(together)))
 
 
-def _block_rows(root: Node, where: RankSettings, lanes: int) -> int:
-    """Rows of a block, if the plan had so many lanes."""
-    return order_of(with_lanes(root, lanes), where).order.rows.shape.block_rows
+def _blocks_with(root: Node, where: RankSettings, lanes: int) -> tuple[int, int]:
+    """Rows of a block and blocks of a window, if the batch named so many lanes."""
+    shape = order_of(with_lanes(root, lanes), where).order.rows.shape
+    return shape.block_rows, shape.window_blocks
 
 
 def _ready(
-    lowered: Stages, deliver: Deliver, block_rows: Callable[[int], int] | None, *, steps_per_item: int
+    lowered: Stages, deliver: Deliver, blocks_with: Callable[[int], tuple[int, int]] | None, *, steps_per_item: int
 ) -> Lowered:
     """With the stage that delivers, and all that a loader asks for."""
     context, order = lowered.context, lowered.context.order
@@ -139,7 +141,7 @@ def _ready(
             decoding_bytes=sum(each.context.budget.aside_bytes for each in every),
             batch_size=order.batch_size,
             lanes=order.lanes,
-            block_rows=block_rows,
+            blocks_with=blocks_with,
         ),
     )
 

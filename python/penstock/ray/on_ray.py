@@ -137,7 +137,7 @@ class OnRay:
             Wanted(
                 ranks=share.ranks,
                 equal_parts=share.equal_parts,
-                changed=share.changed,
+                changed=share.told,
                 steps_per_epoch=share.steps,
             ),
             lowered.work_from(here, epochs=self._options.epochs),

@@ -14,7 +14,8 @@ from penstock.core.messages import quoted
 from penstock.order.blocks import WINDOW_BLOCKS
 from penstock.order.lanes import default_lanes, divisors
 from penstock.plan.nodes import Batch, BatchTokens, LaneOutput, Node, Shard, Shuffle
-from penstock.plan.tree import find, flow, with_inputs
+from penstock.plan.rules.narrow_columns import narrow_columns
+from penstock.plan.tree import find, flow, rewrite, with_inputs
 from penstock.resolve.cut import cut
 from penstock.resolve.open_blocks import WindowBlocks, holds_blocks, open_blocks
 from penstock.resolve.orders import Deal
@@ -66,19 +67,23 @@ def dealt_of(root: Node, world_size: int, instead: Dealt | None = None) -> Dealt
         return None
     if instead is not None and not size % instead.lanes:
         return instead
-    usual, parts = Dealt.usual(size), [*_parts(root)]
-    if find(root, Shuffle) is None or not any(holds_blocks(resolve(part).origins) for part in parts):
+    usual = Dealt.usual(size)
+    if find(root, Shuffle) is None or not any(holds_blocks(resolve(part).origins) for part in _parts(root)):
+        return usual
+    if opened_by(root, size, usual, as_read=False) <= OPEN_BYTES:
         return usual
     found, window = usual, _window_blocks(root)
     for found in _fewer(usual, window):
-        if sum(one.size_bytes for one in _blocks(parts, found, size)) <= OPEN_BYTES:
+        if opened_by(root, size, found) <= OPEN_BYTES:
             break
     return found
 
 
-def opened_by(root: Node, batch_size: int, dealt: Dealt, ranks: int = 1) -> int:
-    """Bytes of blocks that lanes hold open on each of so many ranks, which have equally many of them."""
-    blocks = _blocks([*_parts(root)], dealt, batch_size)
+def opened_by(root: Node, batch_size: int, dealt: Dealt, ranks: int = 1, *, as_read: bool = True) -> int:
+    """Bytes of blocks that lanes hold open on each of so many ranks, which have equally many of them. as_read: without columns that nobody uses, which takes a look at the whole plan."""
+    parts = [*_parts(root)]
+    read = [*_parts(rewrite(root, [narrow_columns]))] if as_read else parts
+    blocks = _blocks(parts, read, dealt, batch_size)
     return sum(replace(one, lanes=-(-one.lanes // ranks)).size_bytes for one in blocks)
 
 
@@ -122,13 +127,14 @@ def _parts(root: Node) -> Iterator[Node]:
             yield from _parts(node.node.below[0])
 
 
-def _blocks(parts: Sequence[Node], dealt: Dealt, batch_size: int) -> Iterator[WindowBlocks]:
-    """The blocks that each part holds open."""
-    for resolved in map(resolve, map(dealt._in_windows, parts)):  # noqa: SLF001  # its own
+def _blocks(parts: Sequence[Node], read: Sequence[Node], dealt: Dealt, batch_size: int) -> Iterator[WindowBlocks]:
+    """The blocks that each part holds open. read: the same parts as they are read; all columns say what a block is."""
+    for part, as_read in zip(parts, read, strict=True):
+        resolved = resolve(dealt._in_windows(part))  # noqa: SLF001  # its own
         if holds_blocks(resolved.origins):
             rows = resolved.with_links(Deal(resolved, dealt.lanes, batch_size).order)
             if rows.shape.is_shuffled and rows.shape.block_rows > 1:
-                yield open_blocks(resolved, rows, dealt.lanes)
+                yield open_blocks(resolve(as_read), rows, dealt.lanes)
 
 
 def _window_blocks(root: Node) -> int | None:

@@ -16,7 +16,8 @@ from penstock.source.protocol import Access
 class WindowBlocks:
     """The blocks that lanes hold open, of `rows` rows and `row_bytes` bytes a row. all_rows: of the data, of which no more can be open.
 
-    window: blocks of a lane among which rows are mixed. is_shuffled: else one block is read after the other, and two of them meet in a batch.
+    window: blocks of a lane among which rows are mixed. is_shuffled: else one block is read after the other, and two of them meet in a batch. is_crossed: whether a
+    step takes several rows of a lane, of which the first may be the last of a window and the others of the next.
     """
 
     lanes: int
@@ -25,6 +26,7 @@ class WindowBlocks:
     row_bytes: int
     all_rows: int
     is_shuffled: bool
+    is_crossed: bool
 
     @property
     def block_bytes(self) -> int:
@@ -39,8 +41,10 @@ class WindowBlocks:
 
     @property
     def least_bytes(self) -> int:
-        """Bytes of those that are open at every step; lanes that come to new windows wait until there is room, but the only one cannot."""
-        blocks = (self.lanes + (self.lanes == 1)) * self.window if self.is_shuffled else 1
+        """Bytes of those that are open at every step; lanes that come to new windows wait until there is room, but not the only one, nor in the midst of a step."""
+        if self.is_shuffled and (self.lanes == 1 or self.is_crossed):
+            return self.size_bytes
+        blocks = self.lanes * self.window if self.is_shuffled else 1
         return min(self.size_bytes, blocks * self.block_bytes)
 
     def __str__(self) -> str:
@@ -64,6 +68,7 @@ def open_blocks(resolved: Resolved, rows: RowOrder, lanes: int) -> WindowBlocks:
         row_bytes=sum(_open_bytes(resolved, rows)) // max(1, all_rows),
         all_rows=all_rows,
         is_shuffled=shape.is_shuffled,
+        is_crossed=shape.rows_per_lane > 1,
     )
 
 

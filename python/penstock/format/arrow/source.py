@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -73,6 +73,7 @@ class ArrowBatches:
     block_rows: int | None = None
     access: Access = Access.BLOCKS
     null_counts: Mapping[str, int | None] = field(default_factory=dict)
+    reads_columns_alone: ClassVar[bool] = True
 
     def load(self, first: int, rows: int) -> Columns | Rows:
         """Rows [first, first + rows)."""

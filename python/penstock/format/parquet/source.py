@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -142,6 +143,7 @@ class Parquet:
     working_row_bytes: Mapping[str, float] = field(default_factory=dict)
     access: Access = Access.PARTS
     null_counts: Mapping[str, int | None] = field(default_factory=dict)
+    reads_columns_alone: ClassVar[bool] = True
 
     @property
     def block_rows(self) -> int | None:

@@ -50,10 +50,17 @@ class Read(Node):
 
     @property
     def open_bytes(self) -> int:
-        """Bytes of all of them where blocks of them are open: what is compressed is unpacked there, what repeats may stand once."""
+        """Bytes of all of them where blocks of them are open: what is compressed is unpacked there, what repeats may stand once.
+
+        A source that `reads_columns_alone` may have fewer columns than its manifest counts: those of fixed shape say what they take.
+        """
         source = self.opened.source
         if not isinstance(source, BlockSource) and not getattr(source, "lies_across", False):
             return source.manifest.open_bytes
+        if getattr(source, "reads_columns_alone", False):
+            fields = [field.required for field in source.spec.values()]
+            if all(field.is_fixed for field in fields):
+                return self.samples * sum(field.row_bytes for field in fields)
         return max(self.size_bytes, self.samples * sum(field.row_bytes for field in source.spec.values()))
 
     @property

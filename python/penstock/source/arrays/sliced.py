@@ -209,6 +209,11 @@ class SlicedArrays:
         """The columns."""
         return {name: column.field for name, column in self.columns.items()}
 
+    @property
+    def reads_columns_alone(self) -> bool:
+        """Whether no values are read but those of its columns: fields of records are read with the others."""
+        return not any(column.path for column in self.columns.values())
+
     def only(self, names: Sequence[str]) -> SlicedArrays:
         """The same rows with these columns alone."""
         return replace(self, columns={name: self.columns[name] for name in names})
