@@ -344,11 +344,11 @@ class Dataset:
         by an expression goes; behind `split` a part is filled by its own rows alone, and behind `concat` by those of the datasets before.
 
         Args:
-            *columns: which ones: names, or one list of names. Default: all that may be missing.
+            *columns: which ones: names, or one list of names. Default: all that may be missing, and hold a value a row.
             progress: a function that is called with rows done and rows in all.
 
         Raises:
-            PlanError: for a column that is not there, lists, and where nulls became something else before.
+            PlanError: for a column that is not there, lists, without names also where a list is missing, and where nulls became something else before.
 
         Example:
             prices = ps.from_arrays({"price": np.array([np.nan, 2.5, np.nan, np.nan, 3.0])})
@@ -1555,8 +1555,8 @@ class Dataset:
         """How many rows the first epochs have, where only the data says so: after `filter` by a function, `flat_map` or `pack`, without `steps=`.
 
         Several ranks must know that before an epoch begins, and `len(loader)` says it then. All rows are made once, as while training, and nothing is kept but where
-        lanes end: in the user's cache, named by data, plan and functions. What was counted is not counted again, and what was interrupted goes on. Ranks of a process group
-        that call it count together, each some of the lanes; of other processes of a machine one counts. Where nothing shuffles or draws random numbers, all epochs are as the first one.
+        lanes end: in the user's cache, named by data, plan and functions. What was counted is not counted again, and what was interrupted goes on. Ranks of a process group (PyTorch's, or
+        `jax.distributed`) that call it count together, each some of the lanes; of other processes of a machine one counts. Where nothing shuffles or draws random numbers, all epochs are as the first one.
 
         Args:
             epochs: how many are counted, from the first one on. Default: 1.

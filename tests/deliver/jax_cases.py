@@ -148,6 +148,20 @@ def test_processes_make_the_same_global_batches_and_checkpoints_move(tmp_path: P
             for step, shards in enumerate(found["shards"]):
                 full = rows_of(whole["shards"][step])
                 assert all(full[int(first) : int(first) + len(ids)] == ids for first, ids in shards.items())
+    counts_together(alone[0]["counted"][0], [lines["counted"][0] for lines in both])
+
+
+def counts_together(alone: dict[str, Any], both: list[dict[str, Any]]) -> None:
+    """Processes that have no cache in common: each counts some of the lanes, and all know what one process counts."""
+    wanted = [n for n in range(3_000) if n % 7 < 3]
+    assert alone["rows"] == [len(wanted)] * 2
+    assert alone["called"] >= 6_000
+    assert [one["rows"] for one in both] == [alone["rows"]] * 2
+    assert max(one["called"] for one in both) < 0.8 * sum(one["called"] for one in both)
+    assert {one["length"] for one in both} == {alone["length"]} == {len(both[0]["ids"])}
+    whole = [[*first, *rest] for first, rest in zip(*(one["ids"] for one in both), strict=True)]
+    assert whole == alone["ids"]
+    assert sorted(row for step in whole for row in step) == wanted
 
 
 def rows_of(shards: dict[str, list[int]]) -> list[int]:

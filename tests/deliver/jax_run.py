@@ -18,6 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import penstock as ps
 import penstock.jax
+from penstock.deliver import together
 
 FOLDER, NUMBER, COUNT, PORT = Path(sys.argv[1]), *map(int, sys.argv[2:5])
 if COUNT > 1:
@@ -58,3 +59,21 @@ def run(devices: Any, name: str) -> None:
 each = np.array(jax.devices()).reshape(COUNT, 2, 2)
 run(each.reshape(-1, 1), "data")  # each process has rows of its own
 run(each.transpose(1, 0, 2).reshape(2, -1), "model")  # each has all rows
+
+
+# What a function looks at would name its counts: so how many rows it got stands in the environment.
+
+
+def third(batch: Any) -> Any:
+    os.environ["CALLED"] = str(int(os.environ["CALLED"]) + len(batch["id"]))
+    return batch["id"] % 7 < 3
+
+
+os.environ["CALLED"], os.environ["XDG_CACHE_HOME"] = "0", str(FOLDER / f"cache-{NUMBER}-of-{COUNT}")
+together._MEET_S = 60.0
+filtered = ps.from_arrays({"id": np.arange(3_000, dtype=np.int32)}).shuffle(seed=1).filter(third).batch(48)
+counted = filtered.count_rows(epochs=2)
+called = int(os.environ["CALLED"])
+with ps.Loader(filtered, to="jax") as few:
+    length = len(few)
+    told(name="counted", rows=counted, called=called, length=length, ids=[batch["id"].tolist() for batch in few])

@@ -14,6 +14,7 @@ from penstock.core.cpus import usable_cpus
 from penstock.core.errors import PlanError
 from penstock.core.files.byte_ranges import Progress
 from penstock.core.messages import quoted
+from penstock.deliver.jax_store import jax_processes
 from penstock.deliver.numpy import ToNumpy
 from penstock.deliver.ranks import Ranks
 from penstock.derived.row_counts import drop_count, kept_count, one_counter
@@ -69,7 +70,7 @@ def count_rows(
             f"count_rows: nothing tells whether {', '.join(leaf.where for leaf in leaves(root))} gives the same rows again, so no count could be kept; let "
             f"from_iterable(…, spool=True) keep the rows, or say batch(…, steps=…)"
         )
-    members = Ranks().members()
+    members = Ranks().members() or jax_processes()
     ranks = None if members is None else RanksCount(root, tolerance, counted, members)
     try:
         return [_rows_of(lowered, counted, epoch, again, CountReport(progress), ranks) for epoch in range(epochs)]
