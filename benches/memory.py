@@ -31,7 +31,7 @@ from memory_data import FORMATS, KINDS, write
 BUDGETS_MB = (64, 256, 1_000)
 ORDERS = ("natural", "shuffled")
 #: Seconds for which nobody takes a batch, at most, and for which batches are taken then, and how many.
-_STALL_S, _TAKE_S, _TAKEN = 8.0, 8.0, 80
+_STALL_S, _TAKE_S, _TAKEN = 8.0, 20.0, 80
 #: A cell that takes so many times its bound is ended.
 _ENDED_AT = 4
 _BEGIN, _END = "<!-- memory -->", "<!-- /memory -->"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import struct
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -181,6 +182,53 @@ def _tar(folder: Path, _: str, of: Kind) -> None:
                 file.addfile(member, io.BytesIO(data))
 
 
+def _npz(folder: Path, _: str, of: Kind) -> None:
+    made = np.concatenate([*_parts(of)]).view(np.float32)
+    (np.savez_compressed if of.is_packed else np.savez)(folder / "0.npz", x=made)
+
+
+def _tfrecord(folder: Path, _: str, of: Kind) -> None:
+    """Examples of one feature of bytes, framed as TFRecord says, with checksums."""
+    with gzip.open(folder / "0.tfrecord.gz", "wb", 1) if of.is_packed else (folder / "0.tfrecord").open("wb") as file:
+        for part in _parts(of):
+            value = _message(2, _message(1, _message(1, part[0].tobytes())))
+            example = _message(1, _message(1, _message(1, b"x") + value))
+            length = struct.pack("<Q", len(example))
+            record = length + _masked(length) + example + _masked(example)
+            for _row in range(len(part)):
+                file.write(record)
+
+
+def _message(field: int, data: bytes) -> bytes:
+    """A field of bytes, as Protocol Buffers write it."""
+    size, left = bytearray(), len(data)
+    while left >= 0x80:
+        size.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([field << 3 | 2, *size, left]) + data
+
+
+def _masked(data: bytes) -> bytes:
+    crc = _crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def _crc32c(data: bytes) -> int:
+    state = 0xFFFFFFFF
+    for byte in data:
+        state = _CRC32C[(state ^ byte) & 0xFF] ^ state >> 8
+    return state ^ 0xFFFFFFFF
+
+
+def _crc32c_of(number: int) -> int:
+    for _ in range(8):
+        number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
+    return number
+
+
+_CRC32C = [*map(_crc32c_of, range(256))]
+
+
 _PLAIN = ("small rows", "6 MB blocks", "64 MB blocks")
 _PACKED = (*_PLAIN, "compressed 100:1")
 #: Rows of tokens are as long as those of a small dataset: 1,000 bytes.
@@ -190,8 +238,10 @@ FORMATS = {
     "hdf5": Form(_hdf5, (*_PACKED, "chunks of a column"), has_blocks=True),
     "zarr": Form(_zarr, _PACKED, has_blocks=True),
     "npy": Form(_npy, _PLAIN),
+    "npz": Form(_npz, _PACKED),
     "tokens": Form(_tokens, ("small rows",), options={"format": "tokens", "dtype": "uint16", "window": 499}),
     "jsonl": Form(_lines, _PACKED),
     "csv": Form(_csv, _PACKED),
     "tar": Form(_tar, _PACKED),
+    "tfrecord": Form(_tfrecord, _PACKED),
 }
