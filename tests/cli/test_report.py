@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -91,6 +94,31 @@ def test_what_is_no_run_is_said(run: str, tmp_path: Path) -> None:
         assert "run.jsonl" in said
     assert "no run file is there" in complaint(str(tmp_path / "none.jsonl"))
     assert "Is a directory" in complaint(str(tmp_path)) or "no run file" in complaint(str(tmp_path))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "environment", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]
+)
+def test_an_output_in_ascii(run: str, tmp_path: Path, environment: dict[str, str]) -> None:
+    """Our own signs are written out, and nothing raises, neither here nor in a script that prints."""
+    other = written(tmp_path / "données.jsonl", [replace(one, verdict="5 µs → Loader(…), données") for one in a_run(3)])
+    script = f"""
+import numpy as np, penstock as ps
+with ps.Loader(ps.from_arrays({{"x": np.arange(64)}}).batch(4)) as loader:
+    headspace = loader.headspace(steps=2)
+    for _ in headspace: pass
+    print(headspace, loader.report(), loader.report(html={str(tmp_path / "a.html")!r}), sep="\\n")
+"""
+    commands = [["-m", "penstock", "report", run], ["-m", "penstock", "report", run, other], ["-m", "penstock", "report", other], ["-m", "penstock", "report", other, "--json"], ["-m", "penstock", "top"], ["-m", "penstock", "top", "--json"], ["-m", "penstock", "report", "--help"], ["-m", "penstock", "top", "--help"], ["-c", script]]  # fmt: skip
+    told = {**os.environ, "PENSTOCK_OBSERVE_DIR": str(tmp_path), **environment}
+    shown = []
+    for command in commands:
+        ended = subprocess.run([sys.executable, *command], capture_output=True, env=told, check=False)
+        assert (ended.returncode, ended.stderr) == (0, b""), command
+        shown.append(ended.stdout.decode("ascii"))
+    assert "5 us -> Loader(...), donn?es" in shown[2]
+    assert json.loads(shown[3])["loaders"][0]["last"]["verdict"] == "5 µs → Loader(…), données"
 
 
 def test_where_the_page_cannot_be_written(run: str, tmp_path: Path) -> None:

@@ -55,6 +55,20 @@ def test_a_report_prints_where_the_output_is_ascii(loader: ps.Loader) -> None:
     assert "    -> Loader(..., prefetch=8) (up to 40% more)" in text.splitlines()
 
 
+def test_all_that_a_report_says_prints_where_the_output_is_ascii() -> None:
+    """Ranks that share lanes, a cache, and advice."""
+    data = ps.from_arrays({"x": np.arange(960)}).cache().shuffle(seed=0, block_rows=10).batch(96, lanes=32)
+    with ps.Loader(data, rank=1, world_size=3) as loader:
+        for _ in loader:
+            pass
+        text = loader.report()
+    assert "ranks share lanes" in text
+    assert "batch(..., lanes=48)" in text
+    assert "rank 1 of 3" in text
+    assert "rows came out of it" in text
+    assert text.isascii()
+
+
 def test_figures_are_read_like_the_dict_that_they_were(loader: ps.Loader) -> None:
     for _ in loader:
         pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect as python_inspect
-import io
 import sys
 import warnings as python_warnings
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from penstock.cli.bench import bench
 from penstock.cli.cache import CACHE_COMMANDS, about_cache
-from penstock.cli.console import complain, warn
+from penstock.cli.console import complain, show_whatever_comes, warn
 from penstock.cli.count import count
 from penstock.cli.demo import demo
 from penstock.cli.explain import explain
@@ -116,9 +115,7 @@ for group, about, commands in (("cache", about_cache, CACHE_COMMANDS), ("trace",
 
 def main() -> None:
     """The entry point `penstock`."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # file names and bars that the terminal cannot show
+    show_whatever_comes()
     python_warnings.showwarning = warn
     try:
         app()

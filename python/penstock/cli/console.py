@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +17,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from penstock.core.messages import printable, printable_lines
+from penstock.core.messages import plain_signs, printable, printable_lines
 
 #: Reports progress: (done, total), and a few words beside it.
 Report = Callable[..., None]
@@ -52,7 +55,35 @@ def warn(message: Warning | str, *_: Any, **__: Any) -> None:
 def print_json(figures: Any) -> None:
     """Print figures for programs, on stdout."""
     text = json.dumps(figures, indent=2, ensure_ascii=False)
-    print(text if printable_lines(text) == text else json.dumps(figures, indent=2))
+    is_shown = printable_lines(text) == text and _can_show(text)
+    print(text if is_shown else json.dumps(figures, indent=2))
+
+
+def _can_show(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+#: What commands draw and show besides words.
+_DRAWN = str.maketrans({"×": "x", "·": "-", "–": "-", "█": "#", "░": "."})
+
+
+def show_whatever_comes() -> None:
+    """Outputs that lack a sign get another one for it, or "?": names of files, bars, our own dots and arrows."""
+    codecs.register_error("penstock", _instead)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="penstock")
+
+
+def _instead(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = plain_signs(error.object[error.start : error.end]).translate(_DRAWN)
+    return lacking.encode("ascii", "replace").decode(), error.end
 
 
 @contextmanager

@@ -13,6 +13,13 @@ _LONGEST_MESSAGE = 2_900
 _OBEYED = re.compile(
     r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
+#: Signs of our own words, and what stands for them where there are none.
+_SIGNS = str.maketrans({"→": "->", "…": "...", "µ": "u"})
+
+
+def plain_signs(text: str) -> str:
+    """A text whose words of ours are ASCII, so that every output can show them; names stay: plain_signs("Loader(…) → 5 µs") == "Loader(...) -> 5 us"."""
+    return text.translate(_SIGNS)
 
 
 def quoted(value: Any) -> str:

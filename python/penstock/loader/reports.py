@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.core.files.whole import write_whole
+from penstock.core.messages import plain_signs
 from penstock.dataset import Dataset
 from penstock.loader.options import LoaderOptions
 from penstock.loader.share import RankShare
@@ -45,7 +46,7 @@ class LoaderNow:
         advice = cache_advice(stats, lowered.cacheable, lowered.order.samples)
         sharing = explain_sharing(lowered.order, self.share.place[1])
         rank = [] if is_alone else [self._rank]
-        return "\n\n".join([report_text(stats), *rank, *cache_lines(stats), *advice, *sharing])
+        return plain_signs("\n\n".join([report_text(stats), *rank, *cache_lines(stats), *advice, *sharing]))
 
     def about_stall(self, stats: Snapshot) -> str:
         """Where the loader stands, the report, and what stores did not answer; the watchdog tells of the stages."""

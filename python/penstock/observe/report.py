@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from penstock.core.messages import printable
+from penstock.core.messages import plain_signs, printable
 from penstock.observe.verdict import gain_words
 
 #: Figures, or plain values of them.
@@ -40,11 +40,9 @@ def report_text(stats: Named) -> str:
     rows = [_row(stage) for stage in stats["stages"]]
     found = lines + rows + _memory(stats) + _store(stats) + _decoders(stats) + _errors(stats) + _stalls(stats)
     found += _tuning(stats) + _functions(stats) + _ray(stats) + _ranks(stats) + _advice(stats)
-    return "\n".join(map(printable, found)).translate(_PLAIN)
+    return plain_signs("\n".join(map(printable, found)))
 
 
-#: Signs that an output in ASCII has none of; `print` would raise.
-_PLAIN = str.maketrans({"→": "->", "…": "...", "µ": "u"})
 _HEAD = f"{'stage':<22}{'samples/s':>12}{'MB/s':>9}{'busy':>7}{'input':>7}{'output':>8}{'queue':>7}{'threads':>9}"
 
 
