@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable
 from itertools import count, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from torch.utils.data import (
 from torch.utils.data import DataLoader as TorchLoader
 
 import penstock as ps
+from penstock.core.errors import PlanError
+from penstock.observe.run_file import each_snapshot
 from penstock.torch import DataLoader, fetching
 from penstock.torch.processes import Worker
 from penstock.torch.tensors import digest_of
@@ -402,3 +405,17 @@ def test_explain() -> None:
             warnings.simplefilter("error")
             list(loader)
         assert said in loader.explain()
+
+
+def test_observing_is_refused_with_what_does_it() -> None:
+    with pytest.raises(PlanError, match=r"observe= is for penstock\.Loader"):
+        DataLoader([1, 2], observe=["jsonl:run.jsonl"])
+
+
+def test_batches_for_pytorch_are_observed_as_others_are(tmp_path: Path) -> None:
+    data = ps.from_arrays({"x": np.arange(64)}).batch(8)
+    with ps.Loader(data, to="torch", observe=f"jsonl:{tmp_path}/run.jsonl") as loader:
+        assert sum(int(batch["x"].sum()) for batch in loader) == 64 * 63 // 2
+    last = [*each_snapshot(tmp_path / "run.jsonl")][-1]
+    assert last["batches"] == 8
+    assert last["stages"][-1]["name"] == "deliver"

@@ -15,7 +15,12 @@ import ray
 
 import penstock as ps
 import penstock.ray
+from penstock.observe.events import Event
 from penstock.observe.ledger.verify import verify
+from penstock.observe.report import report_text
+from penstock.observe.run_file import each_snapshot
+from penstock.observe.snapshot import Snapshot
+from penstock.observe.snapshot_of import snapshot_of
 from penstock.order.steps.cursor import Work
 from penstock.ray import leases, wanting
 from penstock.resolve import dealt
@@ -68,6 +73,40 @@ def test_the_batches_and_states_are_those_of_a_loader() -> None:
         assert all(node in report for node in figures["nodes"])
         assert len(named_actors()) == 3
     assert wait_until(lambda: not named_actors())
+
+
+class Keeps:
+    """An exporter that keeps what it is given, with a lock, which nothing sends to another process."""
+
+    def __init__(self) -> None:
+        self.lock, self.events, self.closed = threading.Lock(), list[Event](), 0
+
+    def write(self, snapshot: Snapshot, events: list[Event]) -> None:
+        self.events += events
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_what_actors_make_is_observed(tmp_path: Path) -> None:
+    """Exporters are of this process alone: an object that cannot be sent is none for the actors."""
+    keeps = Keeps()
+    with penstock.ray.Loader(images(), workers=2, observe=[f"jsonl:{tmp_path}/run.jsonl", keeps], epochs=1) as there:
+        steps = sum(1 for _ in there)
+        stats = there.stats()
+        page = there.report(html=tmp_path / "run.html")
+    last = snapshot_of([*each_snapshot(tmp_path / "run.jsonl")][-1])
+    assert last.batches == stats.batches == steps == len(there)
+    assert last.ray is not None
+    assert stats.ray is not None
+    assert stats.ray.actors == 2
+    assert last.ray.nodes.keys() == stats.ray.nodes.keys()
+    assert sum(node.items for node in last.ray.nodes.values()) >= steps
+    assert "actors of Ray: " in page
+    assert "actors of Ray: " in report_text(last)
+    assert {"wait", "step"} <= {event.what for event in keeps.events}
+    assert sum(event.steps for event in keeps.events if event.what == "step") == steps
+    assert keeps.closed == 1
 
 
 @pytest.mark.long

@@ -310,7 +310,7 @@ def test_stats_show_every_number_and_the_last_decisions() -> None:
         assert set(last) == {"at_s", "knob", "from", "to", "why"}
         assert (last["knob"], last["from"], last["to"]) == ("prefetch", 2, 3)
         assert tuning["changes"] >= 1
-        json.dumps(tuning)
+        json.dumps(tuning.as_dict())
         line = next(line for line in loader.report().splitlines() if line.startswith("tuning: "))
         assert "map waits" in line
         assert "the last: prefetch 2 -> 3" in line

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader as _DataLoader
 from torch.utils.data import IterableDataset
 
 from penstock.core.arguments import is_whole
-from penstock.core.errors import StateError
+from penstock.core.errors import PlanError, StateError
 from penstock.core.messages import quoted
 from penstock.torch.fetching import FetchChoice, TunedIterator
 from penstock.torch.position import EpochPosition, InProcesses, InThisProcess
@@ -36,6 +36,9 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
         tune: False leaves all to PyTorch. Default: True.
         **options: as of PyTorch's.
 
+    Raises:
+        PlanError: for `observe=`, which is of `penstock.Loader`.
+
     Example:
         import torch
         from torch.utils.data import TensorDataset
@@ -51,6 +54,10 @@ class DataLoader(_DataLoader[_T]):  # type: ignore[misc]  # mypy does not look i
     """
 
     def __init__(self, dataset: Any, *arguments: Any, tune: bool = True, **options: Any) -> None:
+        if "observe" in options:
+            raise PlanError(
+                "DataLoader: observe= is for penstock.Loader, which reads a plan; explain() says what this loader does"
+            )
         super().__init__(dataset, *arguments, **options)
         self.tune = tune
         self.choice = FetchChoice()
