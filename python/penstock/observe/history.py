@@ -86,7 +86,8 @@ class History:
         self.samples = 0
         self.seconds = 0.0
         self._before_s = 0.0  # of the pipelines before this one
-        self._group, self._pending = 1, list[Point]()
+        #: Snapshots that become a point, and what there is of the next one: of how many, as one.
+        self._group, self._joined, self._pending = 1, 0, list[Point]()
         self._seen = set[tuple[Any, ...]]()
 
     @property
@@ -143,18 +144,19 @@ class History:
         return point
 
     def _keep(self, point: Point) -> None:
-        self._pending.append(point)
-        if len(self._pending) < self._group:
+        self._pending = [self._pending[0].joined(point) if self._pending else point]
+        self._joined += 1
+        if self._joined < self._group:
             return
-        self.points.append(_all_joined(self._pending))
-        self._pending = []
+        self.points += self._pending
+        self._joined, self._pending = 0, []
         if len(self.points) == self._most_points:
             self.points = [one.joined(other) for one, other in zip(self.points[::2], self.points[1::2], strict=True)]
             self._group *= 2
 
     def all_points(self) -> list[Point]:
         """With what is not a whole point yet."""
-        return [*self.points, _all_joined(self._pending)] if self._pending else [*self.points]
+        return [*self.points, *self._pending]
 
     def _check_clock(self, old: Snapshot, new: Snapshot) -> None:
         jump = (new.at - old.at) - (new.elapsed_s - old.elapsed_s)
@@ -187,13 +189,6 @@ def histories_of(snapshots: Iterable[Snapshot]) -> list[History]:
             found[key] = History(MOST_POINTS if len(found) < _LOADERS else _FEW_POINTS)
         found[key].add(one)
     return sorted(found.values(), key=lambda one: (-one.samples, one.now.loader.rank))
-
-
-def _all_joined(points: list[Point]) -> Point:
-    first, *others = points
-    for one in others:
-        first = first.joined(one)
-    return first
 
 
 def _gauges(new: Snapshot) -> dict[str, float | None]:
