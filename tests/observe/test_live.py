@@ -17,6 +17,7 @@ from rich.console import Console
 
 from penstock.observe.folder import VERSION, file_name, host_name
 from penstock.observe.live import AllSeen, LoaderSeen, Recent, has_ended, loaders_now
+from penstock.observe.process_start import process_ticks
 from penstock.observe.snapshot import Identity, Snapshot
 from penstock.observe.top_screen import TopScreen
 from support.runs import a_run
@@ -96,7 +97,7 @@ def test_a_folder_of_another_user_is_not_trusted(tmp_path: Path, monkeypatch: py
     (tmp_path / "penstock").symlink_to(own)
     found = loaders_now()
     assert (tmp_path / "penstock", "is no folder of this user") in found.ignored
-    assert not [seen for seen in found.loaders if seen.snapshot.loader.name == "data"]
+    assert os.getpid() not in [seen.snapshot.loader.pid for seen in found.loaders], "others of this user may run"
 
 
 def test_a_loader_of_a_container_or_another_machine_lives_by_its_news() -> None:
@@ -106,6 +107,16 @@ def test_a_loader_of_a_container_or_another_machine_lives_by_its_news() -> None:
     assert not has_ended(told(host="elsewhere"), age_s=30.0)
     assert has_ended(told(host="elsewhere"), age_s=61.0)
     assert not has_ended(told(), age_s=1e6)  # it hangs, or is stopped
+
+
+def test_a_loader_is_found_after_the_clock_was_set(folder: Path) -> None:
+    """By when its process began, as the system counts; a process that has its number later is another one."""
+    own = process_ticks(os.getpid())
+    if not own:
+        pytest.skip("this system does not tell when processes began")
+    put(folder, told(1, started_at=1.0, process_ticks=own), age_s=1e5)
+    put(folder, told(2, process_ticks=own + 1), age_s=60)
+    assert [seen.snapshot.loader.number for seen in loaders_now().loaders] == [1]
 
 
 def test_rates_are_those_of_the_last_seconds() -> None:

@@ -19,6 +19,7 @@ from penstock.observe import reporter
 from penstock.observe.folder import host_name, read_snapshots, write_snapshot
 from penstock.observe.ranks import other_ranks
 from penstock.observe.snapshot import Identity, Snapshot, Times
+from penstock.observe.training import training_id
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +61,25 @@ def test_ranks_are_those_of_the_same_training_and_data() -> None:
         write_snapshot(one)
     found = other_ranks(rank_of(0).loader)
     assert [(one.rank, round(one.waited, 9)) for one in found] == [(1, 0.0), (2, 0.3)]
+
+
+def test_ranks_whose_training_is_named_by_a_url_find_each_other_and_tell_no_secret(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_TRAINING", "tcp://me:hunter22@head:1234?key=abc123")
+    assert training_id() == "tcp://head:1234"
+    one, other = (replace(rank_of(rank).loader, training=training_id()) for rank in (0, 1))
+    path = write_snapshot(Snapshot(loader=other))
+    assert [found.rank for found in other_ranks(one)] == [1]
+    assert "hunter22" not in path.read_text()
+
+
+def test_a_rank_without_figures_stops_nothing(folder: Path) -> None:
+    """A file of another program, which says less than ours do."""
+    told = {"version": 1, "loader": {**rank_of(1).loader.as_dict(), "pid": os.getpid()}}
+    (folder / "x-1-1.snapshot.json").write_text(json.dumps(told))
+    (folder / "y-1-1.snapshot.json").write_text(json.dumps({**told, "wait": 3}))
+    assert [(one.rank, one.waited) for one in other_ranks(rank_of(0).loader)] == [(1, 0.0)]
 
 
 def test_a_thousand_ranks_are_read_in_their_order() -> None:

@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from penstock.core.errors import PlanError, StorageError
 from penstock.loader.observing import Observing
 from penstock.observe import machine, outlets, reporter
 from penstock.observe.events import Event
-from penstock.observe.folder import read_snapshots, snapshots_folder, write_snapshot
+from penstock.observe.folder import file_name, read_snapshots, snapshots_folder, write_snapshot
+from penstock.observe.process_start import process_ticks
 from penstock.observe.snapshot import Identity, Snapshot
 from penstock.runtime.run import Run
 
@@ -249,7 +251,8 @@ def test_files_of_processes_that_ended_are_removed(folder: Path) -> None:
     # Its number belongs to another process by now: to this one, which began later.
     reused = write_snapshot(Snapshot(at=1.0, loader=Identity(pid=os.getpid(), host=host, number=9, started_at=1.0)))
     away = write_snapshot(Snapshot(at=time.time(), loader=Identity(pid=ended.pid, host="another", number=1)))
-    gone = write_snapshot(Snapshot(at=time.time() - 1000, loader=Identity(pid=1, host="another", number=2)))
+    gone = write_snapshot(Snapshot(loader=Identity(pid=1, host="another", number=2)))
+    os.utime(gone, (time.time() - 1000,) * 2)
     (folder / "x.snapshot.json").write_text("{half a file")
     assert [one["loader"]["host"] for one in read_snapshots()] == ["another"]
     assert [path.exists() for path in (old, reused, away, gone)] == [False, False, True, False]
@@ -259,6 +262,119 @@ def reporter_host() -> str:
     from penstock.observe.folder import host_name
 
     return host_name()
+
+
+@pytest.mark.parametrize("word", ["off", "OFF", "0"])
+def test_the_files_are_switched_off(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = list[Snapshot]()
+    monkeypatch.setattr(reporter, "write_snapshot", written.append)
+    keeps = Keeps()
+    with ps.Loader(DATA, observe=[keeps]) as loader:
+        _batches = begun(loader)
+        until(lambda: written)
+        monkeypatch.setenv("PENSTOCK_OBSERVE_DIR", word)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+        count = len(keeps.snapshots)
+        until(lambda: len(keeps.snapshots) >= count + 2)  # whoever looks now has seen the word
+        written.clear()
+        count = len(keeps.snapshots)
+        until(lambda: len(keeps.snapshots) >= count + 3)
+        assert written == []
+    assert snapshots_folder() == tmp_path / "penstock", "where loaders with other environments tell"
+    assert not (tmp_path / "penstock").exists()
+    assert not Path(word).exists()
+
+
+def in_the_way(kind: str, path: Path, victim: Path) -> None:
+    """What somebody else puts where a file of ours is to be."""
+    if kind == "link":
+        path.symlink_to(victim)
+    elif kind == "dangling link":
+        path.symlink_to(victim.parent / "made by us")
+    elif kind == "hard link":
+        path.hardlink_to(victim)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text("x" * 100_000)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.parametrize("kind", ["link", "dangling link", "hard link", "pipe", "file"])
+def test_what_lies_in_the_way_of_a_file_is_replaced_and_never_written_to(
+    kind: str, folder: Path, tmp_path: Path
+) -> None:
+    snapshot = Snapshot(loader=Identity(pid=os.getpid(), host="h", number=1))
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    folder.mkdir()
+    name = file_name(snapshot.loader)
+    for place in (folder / f".{name}.{os.getpid()}", folder / name):
+        in_the_way(kind, place, victim)
+    assert json.loads(write_snapshot(snapshot).read_text())["loader"]["host"] == "h"
+    assert victim.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["observe", "victim"]
+    assert [path.name for path in folder.iterdir()] == [name]
+
+
+def test_a_file_names_no_secret_of_a_url(folder: Path) -> None:
+    path = write_snapshot(Snapshot(verdict="read s3://me:hunter22@data/a?sig=abc123 is slow"))
+    assert "read s3://data/a is slow" in path.read_text()
+    assert "hunter22" not in path.read_text()
+
+
+def test_what_was_half_written_by_a_process_that_was_killed_goes(folder: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    folder.mkdir()
+    half = [folder / f".{reporter_host()}-{pid}-0.snapshot.json.{pid}" for pid in (ended.pid, os.getpid())]
+    for path in (*half, folder / f".elsewhere-1-1.snapshot.json.{ended.pid}"):
+        path.write_text("{")
+    with ps.Loader(DATA) as loader:
+        reporter.reporter()._is_clean = False
+        _batches = begun(loader)
+        until(lambda: not half[0].exists())
+    assert half[1].exists()
+    assert len([*folder.iterdir()]) == 2, "of this machine's processes alone"
+
+
+def test_clocks_that_jump_while_a_loader_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on to tell, by its own time, and its file stays, also for a process that begins after the jump."""
+    jump_s, real = 0.0, time.time
+    monkeypatch.setattr(time, "time", lambda: real() + jump_s)
+    began_at = time.monotonic()
+
+    def tells(jump_s: float, taken: int) -> bool:
+        return any(abs(one.at - real() - jump_s) < 3000 and one.batches >= taken - 1 for one in read_snapshots())
+
+    with ps.Loader(DATA) as loader:
+        batches, taken = iter(loader), 0
+        for jump_s in (0.0, 7200.0, -86_400.0, 30.0):
+            for _ in range(100):
+                next(batches)
+                taken += 1
+            until(lambda jump_s=jump_s, taken=taken: tells(jump_s, taken))
+        stats, took_s = loader.stats(), time.monotonic() - began_at
+        assert 0 < stats.elapsed_s <= took_s + 1
+        assert 0 < stats.steady_s <= took_s + 1
+        assert stats.samples_per_s == pytest.approx(stats.samples / stats.elapsed_s, rel=0.01)
+        assert max(stats.wait.most_s, stats.step.most_s) <= took_s + 1
+        history = loader._rank.recorder.history
+        assert history.seconds <= took_s + 1
+        assert any("s ahead of the loader's own time" in note for note in history.notes)
+        assert any("behind the loader's own time" in note for note in history.notes)
+
+
+def test_a_process_is_known_by_its_beginning_whatever_clocks_say(folder: Path) -> None:
+    ticks = process_ticks(os.getpid())
+    if not ticks:
+        pytest.skip("this system does not tell when processes began")
+    own = Identity(pid=os.getpid(), host=reporter_host(), number=1, started_at=1.0, process_ticks=ticks)
+    write_snapshot(Snapshot(loader=own))  # the clock was set by years since
+    reused = write_snapshot(Snapshot(loader=replace(own, number=2, process_ticks=ticks + 1, started_at=time.time())))
+    assert [one.loader.number for one in read_snapshots()] == [1]
+    assert not reused.exists()
+    assert process_ticks(2**22 + 1) == 0
 
 
 # Exporters

@@ -26,6 +26,7 @@ from penstock.observe.figure_groups import ExporterFigures
 from penstock.observe.folder import host_name
 from penstock.observe.gpu import gpus_seen
 from penstock.observe.outlets import Outlet
+from penstock.observe.process_start import process_ticks
 from penstock.observe.recorder import Recorder
 from penstock.observe.reporter import Reporter, ReporterFigures, identity_number, reporter
 from penstock.observe.snapshot import Identity, PlanFacts, Snapshot
@@ -60,6 +61,7 @@ class Observing:
             name=loader_name(dataset),
             started_at=time.time(),
             training=training_id(),
+            process_ticks=process_ticks(os.getpid()),
         )
         self._reporter: Reporter | None = None
         self._number = -1
@@ -126,7 +128,8 @@ class Observing:
 
     def open(self, rank: int) -> None:
         """Opens the exporters, in the calling thread: what cannot be opened is said where the loader is made. PlanError, or what the exporter raises."""
-        self._identity = replace(self._identity, pid=os.getpid())  # another one in a fork
+        pid = os.getpid()  # another one in a fork
+        self._identity = replace(self._identity, pid=pid, process_ticks=process_ticks(pid))
         opened = self._opened(rank)
         self._reporter = reporter()
         self._number = self._reporter.watch(self, opened)

@@ -14,7 +14,8 @@ from typing import Any
 import psutil
 
 from penstock.core.errors import DataError
-from penstock.observe.folder import STALE_S, SUFFIX, host_name, read_file, snapshots_folder
+from penstock.observe.folder import STALE_S, SUFFIX, chosen_folder, host_name, read_file, snapshots_folder
+from penstock.observe.process_start import is_another
 from penstock.observe.snapshot import Snapshot
 from penstock.observe.snapshot_of import snapshot_of
 
@@ -22,8 +23,6 @@ from penstock.observe.snapshot_of import snapshot_of
 _MOST_FILES = 4_096
 #: A loader that told nothing for so long hangs, is stopped, or holds the interpreter.
 SILENT_S = 5.0
-#: A process that began so much later than its loader is another one of the same number.
-_CLOCK_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ class AllSeen:
 
 def folders() -> list[Path]:
     """Where loaders put their snapshots: the folder that PENSTOCK_OBSERVE_DIR names; else all those that processes with other environments choose."""
-    if os.environ.get("PENSTOCK_OBSERVE_DIR"):
-        return [snapshots_folder()]
+    if (chosen := chosen_folder()) is not None:
+        return [chosen]
     user = os.getuid()
     temporary = dict.fromkeys(("/tmp", tempfile.gettempdir()))  # noqa: S108  # where they are
     others = (Path(f"/run/user/{user}/penstock"), *(Path(each, f"penstock-{user}") for each in temporary))
@@ -78,7 +77,7 @@ def loaders_now() -> AllSeen:
 
 
 def _files(folder: Path, found: AllSeen) -> Iterator[Path]:
-    is_chosen = bool(os.environ.get("PENSTOCK_OBSERVE_DIR"))  # which may be shared with others
+    is_chosen = chosen_folder() is not None  # and may be shared with others
     try:
         status = folder.lstat()
         if not is_chosen and (status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode)):
@@ -110,15 +109,13 @@ def has_ended(snapshot: Snapshot, age_s: float) -> bool:
     if loader.host != host_name():
         return age_s > STALE_S
     try:
-        process = psutil.Process(loader.pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
+        if psutil.Process(loader.pid).status() == psutil.STATUS_ZOMBIE:
             return True
-        began_at: float = process.create_time()
+        return age_s > SILENT_S and is_another(loader.pid, loader.process_ticks, loader.started_at)
     except (psutil.NoSuchProcess, ValueError, OverflowError):
         return age_s > SILENT_S
     except psutil.Error:
         return False
-    return began_at > loader.started_at + _CLOCK_S and age_s > SILENT_S
 
 
 class Recent:

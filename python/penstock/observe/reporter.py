@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from penstock.observe.events import Event
 from penstock.observe.exporters.protocol import Exporter
-from penstock.observe.folder import read_snapshots, remove_snapshot, write_snapshot
+from penstock.observe.folder import read_snapshots, remove_leftovers, remove_snapshot, write_snapshot, writes_snapshots
 from penstock.observe.gpu import gpus_now
 from penstock.observe.machine import INTERPRETER
 from penstock.observe.outlets import Outlet
@@ -255,17 +255,18 @@ class Reporter:
         except Exception as error:  # figures that change while they are read; no training ends for them
             _log.debug("penstock: no snapshot was made (%r)", error)
             return
-        if snapshot is None or time.monotonic() < self._folder_rests_until:
+        if snapshot is None or time.monotonic() < self._folder_rests_until or not writes_snapshots():
             return
         try:
+            write_snapshot(snapshot)  # first, since it looks whose folder it is
             if not self._is_clean:
+                remove_leftovers()
                 read_snapshots()  # which removes those of processes that have ended
                 self._is_clean = True
-            write_snapshot(snapshot)
             _look_at_ranks(watched, snapshot)
             if not watched.is_running:
                 remove_snapshot(snapshot.loader)
-        except OSError as error:  # full, read-only, or somebody else's
+        except Exception as error:  # full, read-only, somebody else's, or files that nobody thought of
             self._folder_rests_until = time.monotonic() + _FOLDER_RESTS_S
             _log.debug("penstock: no snapshot was written (%s)", error)
 

@@ -32,7 +32,10 @@ class Times(NamedFigures):
 
 @dataclass(frozen=True, kw_only=True)
 class Identity(NamedFigures):
-    """Which loader it is. number: of its process, from 1. name: what it reads, without folders and secrets. training: what the ranks of one training have in common. started_at, in seconds since 1970."""
+    """Which loader it is. number: of its process, from 1. name: what it reads, without folders and secrets. training: what the ranks of one training have in common. started_at, in seconds since 1970.
+
+    process_ticks: when its process began, in ticks since the machine did; 0 where the system does not tell.
+    """
 
     pid: int = 0
     host: str = ""
@@ -42,6 +45,7 @@ class Identity(NamedFigures):
     world_size: int = 1
     started_at: float = 0.0
     training: str = ""
+    process_ticks: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
