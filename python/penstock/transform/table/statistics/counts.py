@@ -62,7 +62,11 @@ class Counts:
         if self._pending:
             values = pa.chunked_array([part for part, _ in self._parts])
             counts = np.concatenate([part for _, part in self._parts])
-            table = pa.table({"value": values, "count": counts}).group_by("value").aggregate([("count", "sum")])
+            table = (
+                pa.table({"value": values, "count": counts})
+                .group_by("value", use_threads=False)
+                .aggregate([("count", "sum")])
+            )
             summed = table.column("count_sum").combine_chunks().to_numpy()
             self._parts = [(_one(table.column("value")), summed)]
         self._pending = 0
