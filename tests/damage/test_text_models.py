@@ -67,3 +67,11 @@ def test_damaged_tokenizers_give_words_or_ids(name: str) -> None:
     assert given
     assert refused
     assert min(map(len, refused)) > 10
+
+
+def test_words_of_any_length_take_no_memory_ahead() -> None:
+    """The process ended: the library took memory for so many letters."""
+    said = json.loads((SEEDS / "json-wordpiece").read_bytes()[1:])
+    said["model"]["max_input_chars_per_word"] = 1 << 53
+    with pytest.raises(ValueError, match="max_input_chars_per_word"):
+        ids_of(0, json.dumps(said).encode())

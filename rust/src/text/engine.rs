@@ -33,6 +33,9 @@ pub enum Special {
     AsToken,
 }
 
+/// Letters of a word of WordPiece, for so many of which the library takes memory ahead.
+const LONGEST_WORD: u64 = 1 << 20;
+
 /// What a thread works with, again and again.
 struct Scratch {
     model: <PipelineModel as Model>::Scratch,
@@ -71,6 +74,11 @@ impl Engine {
     pub fn of_json(text: &str) -> Result<Self, String> {
         let mut value: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON ({error})"))?;
         let ids = vocabulary::check_ids(&value)?;
+        if let Some(most) = value["model"]["max_input_chars_per_word"].as_u64().filter(|&most| most > LONGEST_WORD) {
+            return Err(format!(
+                "its words may have {most} letters (max_input_chars_per_word), more than {LONGEST_WORD}"
+            ));
+        }
         guarded(|| tokenizers::canonicalize_value(&mut value).map_err(|error| error.to_string()))?;
         let first_lost = vocabulary::with_lost_bytes(&mut value, &ids);
         let mut made = Self::of_value(&value, ids, false)?;
