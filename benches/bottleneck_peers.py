@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "peers"))
 TOOLS = {
     "tfdata": "tf.data's profiler",
     "ray": "Ray Data",
@@ -27,7 +28,6 @@ TOOLS = {
     "litdata": "LitData",
     "torch": "torch.profiler",
 }
-_NOISY = "noisy neighbour"
 _READS, _WAITS = "times of the reading {}", "that data is awaited"
 _READING = {
     "tfdata": _READS.format("iterator"),
@@ -72,27 +72,37 @@ DOCUMENTED: dict[str, dict[str, str]] = {
         "litdata": "nothing",
         "torch": "`cudaMemcpyAsync`",
     },
-    "one slow rank of four": {**dict.fromkeys(TOOLS, "each process alone"), "tfdata": "steps of each host"},
+    "one slow rank of four": {**dict.fromkeys(TOOLS, "each process alone"), "tfdata": "the pipeline of each host"},
 }
 
 
 def run(tool: str, seconds: float) -> dict[str, Any]:
-    """What a tool says, by loop."""
+    """What a tool says, by loop. Each side runs its loops in one process; what it leaves out, as it crashed, once more."""
+    from observed import LOOPS
+
     found = dict[str, Any]()
-    for names, burners in ((["--quiet"], 0), ([_NOISY], os.cpu_count() or 1)):
-        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(burners)]
-        command = [sys.executable, str(HERE / "peers" / f"observed_{tool}.py"), str(seconds), *names]
+    for _ in range(2):
+        alone = [one.name for one in LOOPS if not one.noisy and one.name not in found]
+        beside = [one.name for one in LOOPS if one.noisy and one.name not in found]
+        found |= _told(tool, seconds, alone, 0) | _told(tool, seconds, beside, os.cpu_count() or 1)
+    return {one.name: found[one.name] for one in LOOPS if one.name in found}
+
+
+def _told(tool: str, seconds: float, names: list[str], burners: int) -> dict[str, Any]:
+    if not names:
+        return {}
+    command = [sys.executable, str(HERE / "peers" / f"observed_{tool}.py"), str(seconds), *names]
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(burners)]
+    try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    finally:
         for one in others:
             one.kill()
             one.wait()
-        for line in done.stdout.splitlines():
-            if line.startswith('{"name"'):
-                told = json.loads(line)
-                found[told["name"]] = told["says"]
-        if done.returncode:
-            raise RuntimeError(f"{tool}: {done.stderr[-2000:]}")
-    return found
+    if done.returncode:
+        print(f"{tool} ended with {done.returncode}: {done.stderr[-500:]}", file=sys.stderr)
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
+    return {one["name"]: one["says"] for one in lines}
 
 
 # In words
@@ -119,11 +129,17 @@ def _ray(says: dict[str, Any]) -> str:
         )
     )
     steady = f"blocked {max(0.0, blocked - first) / max(1e-9, overall - first):.0%}"
-    longest = max(
-        re.findall(r"Operator \d+ ([^:]*): .*?wall time:.*?, (\S+) mean.*?cpu time:.*?, (\S+) mean", stats, re.DOTALL),
-        key=lambda one: _in_seconds(one[1]),
+    found = re.findall(
+        r"Operator \d+ ([^:]*): .*?wall time:.*?, (\S+) mean.*?cpu time:.*?, (\S+) mean", stats, re.DOTALL
     )
-    return f"{steady}; a block of `{longest[0]}` {longest[1]}, CPU {longest[2]}"
+    name, wall_s, cpu_s = max(
+        ((name, _in_seconds(wall), _in_seconds(cpu)) for name, wall, cpu in found), key=lambda one: one[1]
+    )
+    return f"{steady}; a block of `{name}` {_ms(wall_s)}, {_ms(cpu_s)} on a CPU"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:,.0f} ms"
 
 
 def _seconds(stats: str, what: str) -> float:
@@ -141,17 +157,16 @@ def _spdl(says: dict[str, Any]) -> str:
     function = says.get("function")
     if function is None or "ave_time_s" not in function:
         return full
-    return f"function {1000 * function['ave_time_s']:.3g} ms; {full}"
+    return f"function {_ms(function['ave_time_s'])}; {full}"
 
 
 def _litdata(says: dict[str, Any]) -> str:
-    if not says.get("functions"):
-        return "no trace"
-    name = next((one for one, _ in says["functions"] if one.split(" ")[0] in _USERS), "")
-    return f"a trace, mostly `{name.split(' ')[0]}`" if name else "a trace"
+    told = [(name.split(" ")[0], took_s) for name, took_s in says["functions"]]
+    name, took_s = next((one for one in told if one[0] in _USERS), ("", 0.0))
+    return f"a trace: `{name}` {took_s / max(1e-9, says['over_s']):.0%} of a worker's time" if name else "no trace"
 
 
-#: Functions of peers/observed.py.
+#: Functions of peers/observed.py, as traces name them.
 _USERS = {"decodes", "holds", "waits", "sorts", "adds", "computes", "Loads.__call__", "Rows.__getitem__"}
 
 

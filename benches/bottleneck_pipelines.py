@@ -324,7 +324,7 @@ PIPELINES = (
         rule="long_start",
         make=cold_index,
         remedy="penstock index before",
-        store={"latency_s": 0.01, "bytes_per_s": 6e6},
+        store={"latency_s": 0.01, "bytes_per_s": 8e6},
         is_start=True,
         before=_indexed,
     ),

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 from litdata import StreamingDataLoader, StreamingDataset, optimize
-from observed import Loop, asked, made
+from observed import Loads, Loop, asked, made
 
-_BATCHES = 10
+#: Batches that are traced, after the first (of a long start from it on); and how long one waits for the trace, which a worker writes.
+_BATCHES, _MOST_S = 5, 30.0
 
 
 def row_of(number: int) -> Any:
@@ -39,6 +40,18 @@ class Rows(StreamingDataset):  # type: ignore[misc]
         return super().__getitem__(index)
 
 
+def _written(path: Path, until: float) -> list[dict[str, Any]]:
+    """The events of a trace that is being written; none if it does not come."""
+    while time.perf_counter() < until:
+        try:
+            found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+        except (OSError, ValueError):
+            time.sleep(0.5)
+        else:
+            return found
+    return []
+
+
 def says(loop: Loop, seconds: float, where: str) -> dict[str, Any]:
     """Functions of the trace by the seconds that they took, the longest first."""
     data = Rows(where, shuffle=False)
@@ -51,23 +64,25 @@ def says(loop: Loop, seconds: float, where: str) -> dict[str, Any]:
             prefetch_factor=loop.prefetch,
             collate_fn=partial(collated, loop),
             profile_batches=_BATCHES,
-            profile_skip_batches=2,
+            profile_skip_batches=0 if isinstance(loop.function, Loads) else 1,
             profile_dir=folder,
         )
-        until = time.perf_counter() + seconds
-        for _ in loader:
+        found, until = Path(folder) / "result.json", time.perf_counter() + max(seconds, _MOST_S)
+        running = iter(loader)  # held until the trace is there
+        for _ in running:
             loop.step()
-            if time.perf_counter() > until:
+            if found.exists() or time.perf_counter() > until:
                 break
-        found = Path(folder) / "result.json"
-        if not found.exists():
-            return {"trace": None}
-        took, first, last = Counter[str](), float("inf"), 0.0
-        for event in json.loads(found.read_text(encoding="utf-8"))["traceEvents"]:
-            if "dur" in event:
-                took[event["name"]] += event["dur"]
-                first, last = min(first, event["ts"]), max(last, event["ts"] + event["dur"])
-    return {"over_s": (last - first) / 1e6, "functions": [[name, us / 1e6] for name, us in took.most_common(12)]}
+        events = _written(found, until)
+    took, first, last = Counter[str](), float("inf"), 0.0
+    for event in events:
+        if "dur" in event:
+            took[event["name"]] += event["dur"]
+            first, last = min(first, event["ts"]), max(last, event["ts"] + event["dur"])
+    return {
+        "over_s": max(0.0, (last - first) / 1e6),
+        "functions": [[name, us / 1e6] for name, us in took.most_common(12)],
+    }
 
 
 if __name__ == "__main__":
