@@ -73,6 +73,7 @@ struct MappedFiles {
 impl MappedFiles {
     #[new]
     #[pyo3(signature = (paths, sizes, stamps=None, made_of=None))]
+    #[allow(clippy::needless_pass_by_value)]
     fn new(
         paths: Vec<PathBuf>,
         sizes: Ids<'_>,
