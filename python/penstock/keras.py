@@ -6,6 +6,7 @@ with ps.Loader(train) as loader:
 
 from __future__ import annotations
 
+import gc
 import importlib
 import threading
 from collections.abc import Callable, Iterator
@@ -71,6 +72,8 @@ class PyDataset(_Base):  # type: ignore[misc]
     @property
     def num_batches(self) -> int:
         """How many batches the pass has. Keras asks whenever it begins to iterate, so the next batch is the first one."""
+        if self._is_unfinished():
+            gc.collect()  # ends an iterator that Keras left, whose thread with TensorFlow's back end takes batches ahead
         with self._lock:
             self._is_new, steps = True, self._steps()
             gets_ready = self._in_epoch and self._first is None  # for the next epoch, and counts as before

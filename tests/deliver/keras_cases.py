@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -128,6 +130,38 @@ def test_a_pass_that_was_not_finished_begins_again_unless_the_loader_was_moved(l
     state = loader.state_dict()
     loader.load_state_dict(state)
     assert rows_of(data) == wanted(2)[STEPS + 3 :]
+
+
+class Late(Noted):
+    """What a thread of Keras's takes after the fit, it takes when the next pass has begun, or has waited long."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.is_over, self.has_begun = threading.Event(), threading.Event()
+
+    def __getitem__(self, index: int) -> Any:
+        is_main = threading.current_thread() is threading.main_thread()
+        if self.is_over.is_set() and not is_main:
+            self.has_begun.wait(1.0)
+        found = super().__getitem__(index)
+        if not is_main:
+            time.sleep(0.02)  # slower than training, so that it is under way when the fit is over
+        elif self.is_over.is_set():
+            self.has_begun.set()
+        return found
+
+
+def test_a_fit_that_was_stopped_takes_no_batch_of_the_next_pass(loader: ps.Loader[Any]) -> None:
+    data, model = Late(loader, pair), model_of()
+
+    class Stop(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.model.stop_training = batch == 2
+            if batch == 2:
+                data.is_over.set()
+
+    model.fit(data, epochs=1, verbose=0, callbacks=[Stop()])
+    assert rows_of(data) == wanted(1)
 
 
 def test_fewer_steps_than_the_pass_has(loader: ps.Loader[Any]) -> None:
