@@ -73,10 +73,12 @@ def test_any_plan_with_caches_is_the_plan_without(part: int) -> None:
             options = data.draw(st.sampled_from([{"cpus": 1, "prefetch": 1}, {}]))
             try:
                 wanted = batches(plan.dataset, world, **options)
-            except (ps.PlanError, ps.DataError):
+            except (ps.PlanError, ps.DataError, UserWarning):  # which says of an epoch that it has no batch
                 return
             tally[1] += 1
             dataset = replace_root(plan.dataset, root)
+            if plan.natural and world > 1:  # what is packed in memory is counted by itself, but not from a cache
+                dataset.count_rows(epochs=STEPS, world_size=world)
             for time in ("first", "again"):
                 for step, (found, batch) in enumerate(zip(batches(dataset, world, **options), wanted, strict=True)):
                     assert_same(found, batch, f"{time}, step {step}: {[node.verb for node in flow(root)]}")
