@@ -440,8 +440,18 @@ def test_a_loop_and_a_function_that_fill_the_interpreter_together() -> None:
         holding(0.95, plan=PlanFacts(functions={"map f": "process"})),
         holding(0.95, plan=PlanFacts(isolation=True)),
         holding(0.0, step_cpu=1.0),
+        holding(0.95, step=times(0.02, p5_s=0.0195)),
     ],
-    ids=["half", "lets others run", "no thread waits", "all cores are busy", "processes", "isolated", "the loop alone"],
+    ids=[
+        "half",
+        "lets others run",
+        "no thread waits",
+        "all cores are busy",
+        "processes",
+        "isolated",
+        "the loop alone",
+        "steps are not late",
+    ],
 )
 def test_an_interpreter_that_is_not_full_is_no_bottleneck(snapshot: Snapshot) -> None:
     assert judge(snapshot).bottleneck == "consumer"

@@ -51,7 +51,11 @@ class SeenRun:
     @property
     def own_step_s(self) -> float:
         """A step that waits for no interpreter: where that is full, one of the shortest."""
-        return self.snapshot.step.p5_s or self.step_s if self.is_held else self.step_s
+        return self._shortest_s if self.is_held else self.step_s
+
+    @property
+    def _shortest_s(self) -> float:
+        return min(self.step_s, self.snapshot.step.p5_s or self.step_s)
 
     @property
     def rate(self) -> float:
@@ -71,7 +75,8 @@ class SeenRun:
         machine, functions = self.snapshot.machine, self.held_by_functions
         if machine.interpreter_wait_s < WAITS_S or machine.mean_cpu >= ALL_BUSY or functions < ENOUGH:
             return False
-        return _HELD <= functions + self.held_by_loop < _ALL
+        late_s, batch_s = self.wait_s + self.step_s - self._shortest_s, self.wait_s + self.step_s
+        return _HELD <= functions + self.held_by_loop < _ALL and late_s >= ENOUGH * batch_s
 
     @property
     def held_by_functions(self) -> float:
