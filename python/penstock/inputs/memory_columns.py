@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.columns.categories import Categories
-from penstock.core.columns.plain import as_texts
+from penstock.core.columns.plain import array_imports_pandas, as_texts
 from penstock.core.columns.ragged import ragged_column
 from penstock.core.columns.spec import Field, field_of_type, is_bytes, is_text
 from penstock.core.errors import DataError, PlanError, SourceError
@@ -220,7 +220,8 @@ def _numpy_values(column: Any) -> npt.NDArray[Any] | pa.Array:
 
 def _inferred(values: Any) -> pa.Array:
     """What Arrow makes of Python values; it ends the process for what is nested without an end."""
-    if values and all(type(value) is str for value in values) and (texts := as_texts(values)) is not None:
+    are_texts = bool(values) and array_imports_pandas() and all(type(value) is str for value in values)
+    if are_texts and (texts := as_texts(values)) is not None:
         return texts
     level = values
     for _ in range(_DEEPEST):
