@@ -51,9 +51,8 @@ def main() -> None:
         trees = xgboost.train({"objective": "binary:logistic"}, xgboost.QuantileDMatrix(rows), num_boost_round=50)
         fitted.save(f"{folder}/recipe.json")
         served = T.load(f"{folder}/recipe.json").apply({"age": 62.0, "fare": 40.0, "port": None})["x"]
-    by_torch = torch.sigmoid(model(torch.from_numpy(served)[None])).item()
-    by_trees = trees.inplace_predict(served[None])[0]
-    print(f"one row of {len(served)} numbers: PyTorch says {by_torch:.2f}, XGBoost {by_trees:.2f}")
+    said = torch.sigmoid(model(torch.from_numpy(served)[None])).item(), trees.inplace_predict(served[None])[0]
+    print(f"one row of {len(served)} numbers: PyTorch says {said[0]:.2f}, XGBoost {said[1]:.2f}")
 
 
 if __name__ == "__main__":

@@ -22,15 +22,10 @@ def write_compressed_lines(path: Path, rows: np.ndarray) -> None:
     path.write_bytes(gzip.compress(path.read_bytes(), 1))
 
 
-def write_compressed_npz(path: Path, rows: np.ndarray) -> None:
-    np.savez_compressed(path, x=rows)
-
-
 #: Written to the cache before they can be read.
 UNPACKED = {
-    "npy turned": changing_files.WRITERS["npy turned"],
+    **{kind: changing_files.WRITERS[kind] for kind in ("npy turned", "npz packed", "tfrecord packed")},
     "jsonl.gz": ("jsonl.gz", write_compressed_lines, {}),
-    "npz deflated": ("npz", write_compressed_npz, {}),
 }
 
 

@@ -318,7 +318,7 @@ def arrays() -> Iterator[tuple[str, Bomb]]:
         bomb(
             longer_chunk,
             ".zarr",
-            "3,221,226,036 for blocks of 3,221,226,036 bytes, .* to decode parts of files, ",
+            "a chunk of 3,221,225,472 bytes, the limit is 1,073,741,824; raise Limits.record_bytes",
         ),
     )
     for version in (2, 3):
