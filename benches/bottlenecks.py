@@ -94,6 +94,7 @@ def side(name: str, is_better: bool, seconds: float) -> dict[str, Any]:
         if name in MODEL_BOUND:
             return run(MODEL_BOUND[name](Path(folder)), seconds)
         pipeline = _PIPELINES[name]
+        seconds *= pipeline.longer
         pipeline.before(is_better, Path(folder))
         began_at = time.perf_counter()
         made = pipeline.make(is_better, Path(folder))
