@@ -74,8 +74,9 @@ def read_cell(cell: Cell, folder: str) -> None:
     import penstock as ps
 
     def plan(where: str, kind: str) -> Any:
-        dataset = ps.read(where, **FORMATS[cell.format].options)
-        return dataset.shuffle(seed=0, **_blocks(cell.format, kind)) if cell.order == "shuffled" else dataset
+        form = FORMATS[cell.format]
+        dataset = ps.read(where, **form.options)
+        return form.then(dataset.shuffle(seed=0, **_blocks(cell.format, kind)) if cell.order == "shuffled" else dataset)
 
     with ps.Loader(plan(f"{folder}/small", "tiny").batch(16), memory="64MB") as loader:
         _ = [*loader]

@@ -6,94 +6,56 @@ import gzip
 import io
 import struct
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import memory_files as files
+from memory_kinds import KINDS, TINY, Kind, parts, table
 
-@dataclass(frozen=True)
-class Kind:
-    """rows: how many; row_bytes: of each, decoded; block_rows: how many are decoded together, None for the format's own choice."""
-
-    rows: int
-    row_bytes: int
-    block_rows: int | None = None
-    is_packed: bool = False
-
-
-KINDS = {
-    "small rows": Kind(300_000, 1_000),
-    "6 MB blocks": Kind(10_000, 60_000, 100),
-    "64 MB blocks": Kind(20_000, 64_000, 1_000),
-    "dictionary": Kind(640_000, 10_000),
-    "run-end": Kind(640_000, 10_000),
-    "compressed 100:1": Kind(20_000, 60_000, 100, is_packed=True),
-    "chunks of a column": Kind(500_000, 400, 500_000),
-}
-#: What everything is warm with before the start.
-_TINY = Kind(256, 1_000, 100)
+__all__ = ["FORMATS", "KINDS", "write"]
 
 
 @dataclass(frozen=True)
 class Form:
-    """A format. write: rows of a kind, as files of a new folder; kinds: of data that it can have; has_blocks: whether its files say what is decoded together."""
+    """A format. write: rows of a kind, as files of a new folder; kinds: of data that it can have; has_blocks: whether its files say what is decoded together; options: of `read`; then: what is done with its rows."""
 
     write: Callable[[Path, str, Kind], None]
     kinds: tuple[str, ...]
     has_blocks: bool = False
     options: dict[str, Any] = field(default_factory=dict)
+    then: Callable[[Any], Any] = lambda data: data
 
 
 def write(format: str, kind: str, folder: Path) -> None:
     """A small dataset in `small`, and that of a kind in `data`."""
     form, words = FORMATS[format], "small rows" if kind not in ("dictionary", "run-end") else kind
-    for name, of, what in (("small", _TINY, words), ("data", KINDS[kind], kind)):
+    for name, of, what in (("small", TINY, words), ("data", KINDS[kind], kind)):
         (folder / name).mkdir()
         form.write(folder / name, what, of)
 
 
-def _parts(kind: Kind, rows: int = 1_000) -> Iterator[npt.NDArray[np.uint8]]:
-    """The rows as bytes, so many at a time: zeros where they are packed, else random bytes, the same in each part."""
-    width = kind.row_bytes // 4 * 4
-    part = np.zeros((rows, width), np.uint8)
-    if not kind.is_packed:
-        part[:] = np.frombuffer(np.random.default_rng(0).bytes(rows * width), np.uint8).reshape(rows, width)
-    for first in range(0, kind.rows, rows):
-        yield part[: min(rows, kind.rows - first)]
-
-
-def _table(kind: str, of: Kind) -> Iterator[pa.RecordBatch]:
-    """Record batches of a block each."""
-    if kind == "dictionary":
-        yield pa.record_batch({"x": pa.DictionaryArray.from_arrays(np.zeros(of.rows, np.int32), [10_000 * "x"])})
-        return
-    if kind == "run-end":
-        runs = pa.RunEndEncodedArray.from_arrays(pa.array([of.rows], pa.int32()), pa.array([10_000 * "x"]))
-        yield pa.record_batch(
-            {"x": runs, "n": pa.RunEndEncodedArray.from_arrays(pa.array([of.rows], pa.int32()), pa.array([7]))}
-        )
-        return
-    for part in _parts(of, of.block_rows or 4_000):
-        values = pa.FixedSizeListArray.from_arrays(pa.array(part.reshape(-1).view(np.float32)), part.shape[1] // 4)
-        yield pa.record_batch({"x": values})
-
-
 def _parquet(folder: Path, kind: str, of: Kind) -> None:
-    batches = _table(kind, of)
+    batches = table(kind, of)
     first = next(batches)
     with pq.ParquetWriter(folder / "0.parquet", first.schema, compression="zstd" if of.is_packed else "none") as writer:
         for batch in (first, *batches):
             writer.write_batch(batch, row_group_size=len(batch))
 
 
+def _export(folder: Path, kind: str, of: Kind) -> None:
+    """Parquet, as it lies on Hugging Face's Hub."""
+    _parquet(folder, kind, of)
+    (folder / "0.parquet").rename(folder / "train-00000-of-00001.parquet")
+
+
 def _arrow(folder: Path, kind: str, of: Kind) -> None:
-    batches = _table(kind, of)
+    batches = table(kind, of)
     first = next(batches)
     options = pa.ipc.IpcWriteOptions(compression="zstd" if of.is_packed else None)
     with pa.ipc.new_file(folder / "0.arrow", first.schema, options=options) as writer:
@@ -105,7 +67,7 @@ def _hdf5(folder: Path, kind: str, of: Kind) -> None:
     import h5py
 
     if kind == "chunks of a column":
-        (column,) = (part[:, :4].copy().view(np.float32)[:, 0] for part in _parts(of, of.rows))
+        (column,) = (part[:, :4].copy().view(np.float32)[:, 0] for part in parts(of, of.rows))
         with h5py.File(folder / "0.h5", "w") as file:
             made = file.create_dataset(
                 "x", (of.rows, of.row_bytes // 4), "f4", chunks=(of.rows, 1), compression="gzip", compression_opts=1
@@ -118,7 +80,7 @@ def _hdf5(folder: Path, kind: str, of: Kind) -> None:
     with h5py.File(folder / "0.h5", "w") as file:
         made = file.create_dataset("x", (of.rows, of.row_bytes // 4), "f4", chunks=chunk, **packing)
         first = 0
-        for part in _parts(of):
+        for part in parts(of):
             made[first : first + len(part)] = part.view(np.float32)
             first += len(part)
 
@@ -131,7 +93,7 @@ def _zarr(folder: Path, _: str, of: Kind) -> None:
     group = zarr.open_group(str(folder), mode="w")
     made: Any = group.create_array("x", shape=(of.rows, of.row_bytes // 4), dtype="f4", chunks=chunk, **packing)
     first = 0
-    for part in _parts(of):
+    for part in parts(of):
         made[first : first + len(part)] = part.view(np.float32)
         first += len(part)
 
@@ -139,20 +101,20 @@ def _zarr(folder: Path, _: str, of: Kind) -> None:
 def _npy(folder: Path, _: str, of: Kind) -> None:
     made = np.lib.format.open_memmap(folder / "0.npy", "w+", np.float32, (of.rows, of.row_bytes // 4))
     first = 0
-    for part in _parts(of):
+    for part in parts(of):
         made[first : first + len(part)] = part.view(np.float32)
         first += len(part)
 
 
 def _tokens(folder: Path, _: str, of: Kind) -> None:
     with (folder / "0.bin").open("wb") as file:
-        for part in _parts(of):
+        for part in parts(of):
             file.write(part.data)
 
 
 def _lines(folder: Path, _: str, of: Kind) -> None:
     with gzip.open(folder / "0.jsonl.gz", "wb", 1) if of.is_packed else (folder / "0.jsonl").open("wb") as file:
-        for number, part in enumerate(_parts(of)):
+        for number, part in enumerate(parts(of)):
             text = b"0" * (of.row_bytes - 30) if of.is_packed else part.tobytes().hex().encode()[: of.row_bytes - 30]
             for row in range(len(part)):
                 file.write(b'{"id": %d, "x": "%s"}\n' % (1_000 * number + row, text))
@@ -161,7 +123,7 @@ def _lines(folder: Path, _: str, of: Kind) -> None:
 def _csv(folder: Path, _: str, of: Kind) -> None:
     with gzip.open(folder / "0.csv.gz", "wb", 1) if of.is_packed else (folder / "0.csv").open("wb") as file:
         file.write(b"id,x\n")
-        for number, part in enumerate(_parts(of)):
+        for number, part in enumerate(parts(of)):
             text = (
                 b"y" * (of.row_bytes - 10)
                 if of.is_packed
@@ -174,7 +136,7 @@ def _csv(folder: Path, _: str, of: Kind) -> None:
 def _tar(folder: Path, _: str, of: Kind) -> None:
     name = folder / ("0.tar.gz" if of.is_packed else "0.tar")
     with tarfile.open(name, "w:gz", compresslevel=1) if of.is_packed else tarfile.open(name, "w") as file:
-        for number, part in enumerate(_parts(of)):
+        for number, part in enumerate(parts(of)):
             data = part[0].tobytes()
             for row in range(len(part)):
                 member = tarfile.TarInfo(f"{1_000 * number + row:08}.bin")
@@ -183,14 +145,14 @@ def _tar(folder: Path, _: str, of: Kind) -> None:
 
 
 def _npz(folder: Path, _: str, of: Kind) -> None:
-    made = np.concatenate([*_parts(of)]).view(np.float32)
+    made = np.concatenate([*parts(of)]).view(np.float32)
     (np.savez_compressed if of.is_packed else np.savez)(folder / "0.npz", x=made)
 
 
 def _tfrecord(folder: Path, _: str, of: Kind) -> None:
     """Examples of one feature of bytes, framed as TFRecord says, with checksums."""
     with gzip.open(folder / "0.tfrecord.gz", "wb", 1) if of.is_packed else (folder / "0.tfrecord").open("wb") as file:
-        for part in _parts(of):
+        for part in parts(of):
             value = _message(2, _message(1, _message(1, part[0].tobytes())))
             example = _message(1, _message(1, _message(1, b"x") + value))
             length = struct.pack("<Q", len(example))
@@ -244,4 +206,14 @@ FORMATS = {
     "csv": Form(_csv, _PACKED),
     "tar": Form(_tar, _PACKED),
     "tfrecord": Form(_tfrecord, _PACKED),
+    "text": Form(files.text, _PACKED),
+    "recordio": Form(files.recordio, _PLAIN),
+    "mds": Form(files.mds, _PACKED),
+    "litdata": Form(files.litdata, _PACKED),
+    "litdata rows": Form(files.litdata_rows, _PACKED, has_blocks=True),
+    "lmdb": Form(files.lmdb, _PLAIN),
+    "huggingface": Form(files.saved, _PLAIN, has_blocks=True),
+    "huggingface export": Form(_export, (*_PACKED, "dictionary"), has_blocks=True),
+    "image_folder": Form(files.images, _PACKED, then=files.decoded),
+    "manifest": Form(files.manifest, _PLAIN),
 }
