@@ -14,6 +14,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.columns.spec import Field
+from penstock.source.protocol import KeepingSource
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "huggingface"
 
@@ -58,6 +59,13 @@ def test_splits(name: str) -> None:
         rows_of(ps.read(GOLDEN / "exported", split=name)),
         {"train": [*range(5), *range(5, 9)], "test": range(9, 12)}[name],
     )
+
+
+def test_memory_is_counted_as_of_the_files_inside() -> None:
+    found: Any = ps.read(GOLDEN / "exported", split="test").source
+    assert isinstance(found, KeepingSource)
+    assert found.keep_within(1 << 26) == found.inner.keep_within(1 << 26) > 0
+    assert found.decoded_bytes == found.inner.decoded_bytes > 0
 
 
 def test_one_split_needs_no_name() -> None:

@@ -57,6 +57,15 @@ class HuggingFace:
         """As the files want it."""
         return self.inner.block_rows
 
+    @property
+    def decoded_bytes(self) -> int:
+        """See `source.protocol.DecodedSource`."""
+        return self.inner.decoded_bytes * self.manifest.samples // max(1, self.inner.manifest.samples)
+
+    def keep_within(self, memory_bytes: int) -> int:
+        """See `source.protocol.KeepingSource`."""
+        return self.inner.keep_within(memory_bytes)
+
     def bounds(self, names: Sequence[str]) -> list[Bounds]:
         """What Parquet files say of these columns."""
         return self.inner.bounds(names) if isinstance(self.inner, parquet.Parquet) and self.rows is None else []
