@@ -17,6 +17,7 @@ from PIL import Image
 import penstock as ps
 from penstock.batch.stack import materialize
 from penstock.core.limits import Limits
+from penstock.source.protocol import UnpackedSource
 from support.alone import alone
 from support.damage import load_all
 from support.tfrecords import listed
@@ -80,6 +81,16 @@ def test_golden_rows(name: str) -> None:
         assert part["id"].tolist() == list(range(first, first + count))
     with ps.Loader(ps.read(str(GOLDEN / name), columns=["id"]).shuffle(seed=1).batch(32)) as loader:
         assert sorted(number for batch in loader for number in batch["id"].tolist()) == list(range(len(rows)))
+
+
+def test_packed_rows_count_as_they_are_unpacked() -> None:
+    """Blocks of them are, and lie in two record batches meanwhile: a loader's memory is counted by that."""
+    source: Any = ps.read(str(GOLDEN / "rows-packed")).source
+    rows = source.load(0, source.manifest.samples)
+    unpacked = sum(column.nbytes for column in rows.values())
+    assert unpacked > source.manifest.shards.sizes.sum()
+    assert 0.9 * unpacked < source.manifest.size_bytes < 1.1 * unpacked
+    assert isinstance(source, UnpackedSource)
 
 
 def test_golden_tokens() -> None:

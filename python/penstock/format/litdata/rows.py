@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,11 @@ import pyarrow as pa
 from penstock.core.columns.ragged import edges_of
 from penstock.core.columns.rows import join_columns
 from penstock.core.columns.spec import Columns, Spec
-from penstock.core.errors import DataError
+from penstock.core.errors import DataError, PenstockError
 from penstock.core.files.byte_ranges import ByteRanges, read_range
 from penstock.core.files.shards import Shards
 from penstock.core.verbs.options import Options
-from penstock.source.manifest import Manifest
+from penstock.source.manifest import TableManifest
 from penstock.source.protocol import Access
 from penstock.source.tables.ranged_file import RangedFile
 from penstock.source.tables.table import TableColumn, choose_columns, columns_of
@@ -33,14 +34,16 @@ BATCH_ROWS = 256
 
 @dataclass(frozen=True, eq=False)
 class RowsSource:
-    """Columns of chunks of rows, loaded by record batches."""
+    """Columns of chunks of rows, loaded by record batches: a block may lie in two of them, which are held meanwhile (see `source.protocol.UnpackedSource`)."""
 
-    manifest: Manifest
+    manifest: TableManifest
     spec: Spec
     columns: tuple[TableColumn, ...]
     read: ByteRanges = field(repr=False)
     block_rows: int | None = BATCH_ROWS
     access: Access = Access.BLOCKS
+    unpacked_copies: int = 2
+    library_bytes: int = 0
 
     def load(self, first: int, rows: int) -> Columns:
         """Rows [first, first + rows); DataError naming the chunk that is damaged."""
@@ -59,7 +62,7 @@ class RowsSource:
             found = [_batch(reader, number, rows, where) for number in batches]
         table = pa.Table.from_batches(found)
         begin = first - batches[0] * BATCH_ROWS
-        return table.slice(begin, end - first)
+        return table.slice(begin, end - first).combine_chunks(memory_pool=_pool())
 
 
 @contextmanager
@@ -94,12 +97,33 @@ def is_rows(shards: Shards, shard: int, read: ByteRanges) -> bool:
     return int(shards.sizes[shard]) >= _END_BYTES and _last_bytes(shards, shard, read, len(MAGIC)) == MAGIC
 
 
-def open_rows(shards: Shards, records: np.ndarray, read: ByteRanges, options: Options, where: str) -> RowsSource:
-    """Opens chunks of rows of so many records each; PlanError for columns that cannot be, DataError for damaged chunks."""
+def open_rows(
+    shards: Shards, records: np.ndarray, read: ByteRanges, options: Options, where: str, *, is_packed: bool
+) -> RowsSource:
+    """Opens chunks of rows of so many records each, whose record batches may be compressed; PlanError for columns that cannot be, DataError for damaged chunks."""
     with _reader(shards, 0, read) as reader, _named(shards.path(0)):
         columns = choose_columns(reader.schema, options, where)
-    manifest = Manifest("litdata", shards, edges_of(records))
+        unpacked_bytes = _row_bytes(reader, columns) * int(records.sum()) if is_packed else 0
+    held_bytes = max(int(shards.sizes.sum()), unpacked_bytes)
+    manifest = TableManifest("litdata", shards, edges_of(records), held_bytes=held_bytes)
     return RowsSource(manifest, {column.name: column.field for column in columns}, columns, read)
+
+
+def _pool() -> pa.MemoryPool:
+    """C's allocator: Arrow's own keeps for later what blocks of short-lived threads leave, as much again as is held."""
+    return pa.system_memory_pool()
+
+
+def _row_bytes(reader: pa.RecordBatchFileReader, columns: tuple[TableColumn, ...]) -> int:
+    """Bytes of a row in memory, as the first record batch has them; 0 for one that is damaged: whoever reads it hears of it."""
+    try:
+        batch = reader.get_batch(0)
+        batch.validate(full=True)
+        found: list[Any] = [*columns_of(batch, columns).values()]
+    except (pa.ArrowException, ValueError, OSError, IndexError, PenstockError):
+        return 0
+    size_bytes = sum(int(column.nbytes) for column in found)
+    return -(-size_bytes // max(1, int(batch.num_rows)))
 
 
 def _reader(shards: Shards, shard: int, read: ByteRanges) -> pa.RecordBatchFileReader:
@@ -112,7 +136,7 @@ def _reader(shards: Shards, shard: int, read: ByteRanges) -> pa.RecordBatchFileR
     part = (size - _END_BYTES - length, length)
     file = pa.PythonFile(RangedFile(shards, shard, read, part, ahead_bytes=0), mode="r")
     try:
-        return pa.ipc.open_file(file)
+        return pa.ipc.open_file(file, memory_pool=_pool())
     except (pa.ArrowException, ValueError, OSError) as error:
         raise DataError(f"{where}: {error}; the chunk is damaged: copy or write it again") from None
 

@@ -52,7 +52,8 @@ def open_litdata(shards: Shards, read: ByteRanges, options: Options) -> AnySourc
     if not packing and is_rows(chosen, 0, read):
         if "window" in options.own:
             raise PlanError(f"read: window=… is for chunks of tokens, and {config.where} has rows; leave it away")
-        return open_rows(chosen, records, read, options, config.where)
+        is_packed = bool(config.values.get("ipc_compression"))
+        return open_rows(chosen, records, read, options, config.where, is_packed=is_packed)
     unpacked = unpack_shards(chosen, packing, read, options)
     manifest = read_tables("litdata", chosen, unpacked, records, read, options.limits, whole=False)
     if config.text("item_loader") == "TokensLoader":
