@@ -12,6 +12,7 @@ import penstock as ps
 from penstock.loader.here import Here
 from penstock.loader.in_child import InChild
 from support.seams import runs_of
+from support.shared import new_threads
 
 
 def numbers(rows: int = 400) -> ps.Dataset:
@@ -33,13 +34,13 @@ def test_isolation_says_what_makes_the_items() -> None:
 
 def test_a_loader_that_nobody_holds_ends_its_threads_at_once() -> None:
     """Nothing that runs, and nothing that makes items, holds the loader, so it needs no garbage collector."""
-    before = threading.active_count()
+    before = {*threading.enumerate()}
     loader = ps.Loader(numbers())
     assert len([*loader]) == 40
-    assert threading.active_count() > before  # the next epoch's first batches are made
+    assert new_threads(before)  # the next epoch's first batches are made
     gc.disable()
     try:
         del loader
-        assert threading.active_count() == before
+        assert not new_threads(before)
     finally:
         gc.enable()

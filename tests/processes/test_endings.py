@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 import penstock as ps
-from support.shared import shared_memory
+from support.shared import new_threads, shared_memory
 
 pytestmark = pytest.mark.slow
 
@@ -96,11 +96,11 @@ def test_lane_functions_stop_at_once() -> None:
         return batch
 
     data = ps.from_arrays({"x": np.arange(400)}).flat_map(sleep, workers="process").batch(10, steps=9)
-    before = threading.active_count(), children()
+    threads, before = {*threading.enumerate()}, children()
     loader = ps.Loader(data, cpus=2)
     close_later(loader)
-    assert threading.active_count() <= before[0]  # some of earlier tests may end meanwhile
-    assert children() == before[1]
+    assert not new_threads(threads)
+    assert children() == before
 
 
 def test_processes_stay_when_a_pass_is_broken_off() -> None:
@@ -141,7 +141,7 @@ def test_nothing_is_left_after_a_loader() -> None:
     def copied(batch: dict[str, Any]) -> dict[str, Any]:
         return {"x": np.repeat(batch["x"][:, None], 50_000, axis=1)}
 
-    before = shared_memory(), threading.active_count(), children()
+    threads, before = {*threading.enumerate()}, (shared_memory(), children())
     loader = ps.Loader(numbers(sleep), cpus=2)
     close_later(loader)
     loader = ps.Loader(numbers(copied), cpus=1)
@@ -151,7 +151,8 @@ def test_nothing_is_left_after_a_loader() -> None:
     gc.collect()
     assert (batch["x"][:, -1] == np.arange(10)).all()  # what was given stays
     assert (single["x"][:, 0] == np.arange(10, 20)).all()
-    assert (shared_memory(), threading.active_count(), children()) == before
+    assert (shared_memory(), children()) == before
+    assert not new_threads(threads)
 
 
 SCRIPT = """
