@@ -64,9 +64,8 @@ class Watched:
         self.next_ranks_at = 0.0
         self.is_running = False
         self._cursor = self.lost_events = 0
-        self._lock = (
-            threading.RLock()
-        )  # the reporter and the loader's own thread may both look, and a finalizer in the midst of it
+        # The reporter and the loader's own thread may both look, and a finalizer in the midst of it.
+        self._lock = threading.RLock()
         self._is_read = False
 
     def look(self, *, is_last: bool = False) -> Snapshot | None:
