@@ -333,10 +333,9 @@ def _map(draw: Draw, plan: Plan) -> Plan:
 
 def _compute(draw: Draw, plan: Plan) -> Plan:
     """Columns that are computed, of the values that they had."""
-    same = (
-        'x=ps.col("x") * 2 - ps.col("x")',
-        'text=ps.when(ps.col("x") > 9).then(ps.col("text")).otherwise(ps.col("text"))',
-    )
+    same = ['x=ps.col("x") * 2 - ps.col("x")']
+    if "text" in plan.columns:
+        same.append('text=ps.when(ps.col("x") > 9).then(ps.col("text")).otherwise(ps.col("text"))')
     return plan.then(f"with_columns({draw(st.sampled_from(same))})")
 
 
