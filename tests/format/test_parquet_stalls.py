@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import penstock as ps
 from servers.scripted import Asked, scripted
+from support.seams import runs_of
 
 
 @pytest.mark.parametrize(
@@ -49,6 +51,8 @@ def test_a_loader_whose_data_never_comes_can_be_closed(tmp_path: Path, columns: 
         thread = threading.Thread(target=take)
         thread.start()
         assert waits.wait(30)
+        while not runs_of(loader):  # a batch is awaited a moment later
+            time.sleep(0.01)
         loader.close()
         thread.join(30)
         assert not thread.is_alive()
