@@ -21,6 +21,7 @@ import penstock as ps
 from conftest import jpeg
 from penstock.tools.decode_check import find_bad
 from support.cli_runner import GOLDEN_PICTURES, invoke
+from support.shared import new_threads
 
 BAD = {
     "cats/000.jpg": b"",
@@ -189,11 +190,11 @@ def test_whoever_stops_asking_stops_the_threads(tmp_path: Path) -> None:
     (tmp_path / "0001.png").write_bytes(large.getvalue())
     for number in range(2, 4000):
         os.link(tmp_path / "0001.png", tmp_path / f"{number:04d}.png")
-    dataset, told = ps.read(tmp_path), []
+    dataset, told, before = ps.read(tmp_path), [], {*threading.enumerate()}
     found = find_bad(
         dataset.source, dataset.read_ranges, ["image"], threads=2, progress=lambda *done: told.append(done)
     )
     assert next(found).sample == 0
     found.close()
     assert told[-1:] <= [(64, 4000)]
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock-decode")]
+    assert not [name for name in new_threads(before) if name.startswith("penstock-decode")]

@@ -21,6 +21,7 @@ from penstock.derived.lease import make_room
 from support import shards as made
 from support import tfrecords
 from support.cases import FULL, MemoryStorage
+from support.shared import new_threads
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "recordio"
 
@@ -114,7 +115,7 @@ def test_a_store_that_fails_is_told(stored: MemoryStorage, root: str, monkeypatc
 
 
 def test_ctrl_c_ends_it(stored: MemoryStorage, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pause = threading.Event()
+    pause, before = threading.Event(), {*threading.enumerate()}
     monkeypatch.setattr(brought, "_PIECE_BYTES", 500)
 
     def progress(done: int, total: int) -> None:
@@ -123,7 +124,7 @@ def test_ctrl_c_ends_it(stored: MemoryStorage, root: str, monkeypatch: pytest.Mo
 
     with pytest.raises(KeyboardInterrupt):
         ps.read(root, storage=Failing(stored.files, lambda: pause.wait(10) and None), progress=progress)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock-br")]
+    assert not [name for name in new_threads(before) if name.startswith("penstock-br")]
 
 
 def test_no_room_is_told(stored: MemoryStorage, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
