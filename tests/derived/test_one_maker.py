@@ -124,8 +124,9 @@ def test_where_nothing_can_be_locked_nobody_waits(tmp_path: Path) -> None:
 
 MAKER = """
 import sys, time
-from penstock.derived.lock import one_maker
-with one_maker(sys.argv[1], ["a"]):
+from penstock.derived import lock
+lock._ALIVE_S = 0.05  # so that it shows its life in time also where it waits for a CPU
+with lock.one_maker(sys.argv[1], ["a"]):
     print("here", flush=True)
     time.sleep(float(sys.argv[2]))
 """
@@ -146,13 +147,13 @@ def maker(folder: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.slow
 def test_a_stopped_process_is_named_and_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "_WARN_S", 0.2)
+    monkeypatch.setattr(lock, "_WARN_S", 0.0)
     monkeypatch.setattr(lock, "_GIVE_UP_S", 1.5)
     with maker(tmp_path, 60) as process:
         process.send_signal(signal.SIGSTOP)
         begin = time.monotonic()
         with pytest.warns(UserWarning, match="process") as warned, one_maker(str(tmp_path), ["a"]):
-            assert time.monotonic() - begin < 10
+            assert time.monotonic() - begin < 50
         told = [str(one.message) for one in warned]
         assert len(told) == 2
         assert f"process {process.pid} on " in told[0]
@@ -163,7 +164,7 @@ def test_a_stopped_process_is_named_and_not_waited_for(tmp_path: Path, monkeypat
 @pytest.mark.slow
 def test_a_slow_process_is_waited_for_however_long_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It shows that it lives."""
-    monkeypatch.setattr(lock, "_GIVE_UP_S", 1.5)
+    monkeypatch.setattr(lock, "_GIVE_UP_S", 3.0)
     begin = time.monotonic()
     with maker(tmp_path, 4), one_maker(str(tmp_path), ["a"]):
         assert time.monotonic() - begin >= 3.5
@@ -189,5 +190,5 @@ def test_who_wants_nothing_any_more_does_not_wait(tmp_path: Path) -> None:
         thread = threading.Thread(target=wait)
         thread.start()
         flag.set()
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
