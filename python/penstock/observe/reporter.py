@@ -159,7 +159,7 @@ class Reporter:
 
     def pause(self, number: int) -> None:
         """The loader's pipeline has stopped: its last figures are handed over, and its file is gone."""
-        watched = self._watched.get(number)
+        watched, thread = self._watched.get(number), self._thread  # which forgets itself once nothing runs
         if watched is None or not watched.is_running or os.getpid() != self._process:
             return
         with suppress(Exception):
@@ -167,7 +167,7 @@ class Reporter:
         watched.is_running = False
         if watched.last is not None:
             remove_snapshot(watched.last.loader)
-        self._end_thread_if_idle()
+        self._end_if_idle(thread)
 
     def go_on(self, number: int) -> bool:
         """It runs. False where it is not watched any more."""
@@ -209,11 +209,10 @@ class Reporter:
         else:
             self._unawaited = [outlet for outlet in self._unawaited if not outlet.has_ended] + outlets
         if ended:
-            self._end_thread_if_idle()
+            self._end_if_idle(self._thread)
 
-    def _end_thread_if_idle(self) -> None:
+    def _end_if_idle(self, thread: threading.Thread | None) -> None:
         """Where no loader runs any more, there is nothing to tell."""
-        thread = self._thread
         if any(watched.is_running for watched in [*self._watched.values()]):
             return
         with suppress(RuntimeError):
