@@ -15,6 +15,7 @@ import pytest
 
 import penstock as ps
 from penstock.inputs import pipe as pipes
+from support.seams import runs_of
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 FILES = {
@@ -195,11 +196,18 @@ def test_a_silent_writer_holds_no_close(sent: Callable[..., str]) -> None:
     loader = ps.Loader(
         ps.read_stream(sent(lines(5000), piece=24, pause_s=0.05), format="text", samples=5000).batch(4000)
     )
-    threading.Timer(0.3, loader.close).start()
+
+    def close() -> None:
+        while not runs_of(loader):  # a batch is awaited a moment later
+            time.sleep(0.01)
+        time.sleep(0.3)
+        loader.close()
+
+    threading.Thread(target=close, daemon=True).start()
     began_at = time.monotonic()
     with pytest.raises(ps.ProcessError, match="closed while a batch was awaited"):
         next(iter(loader))
-    assert time.monotonic() - began_at < 3
+    assert time.monotonic() - began_at < 60, "the writer takes 200 s for the batch"
 
 
 def test_memory_is_bounded_by_the_batches(sent: Callable[..., str]) -> None:
