@@ -31,7 +31,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "support.interrupts", str(tmp_path), *CASES],
         cwd=TESTS, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)},
-        capture_output=True, text=True, check=False, timeout=100,
+        capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
     found = dict(zip(CASES, ran.stdout.splitlines(), strict=True))
     for case, line in found.items():

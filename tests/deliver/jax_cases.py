@@ -182,7 +182,7 @@ def run(folder: Path, count: int) -> list[dict[str, list[Any]]]:
     ]
     found = []
     for process in running:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=280)
         assert process.returncode == 0, err
         lines: dict[str, list[Any]] = {}
         for line in (json.loads(text) for text in out.splitlines() if text.startswith("{")):  # Gloo speaks, too

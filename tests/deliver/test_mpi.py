@@ -14,7 +14,7 @@ import pytest
 
 import penstock as ps
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 SCRIPT = Path(__file__).with_name("mpi_run.py")
 

@@ -22,7 +22,7 @@ pytestmark = [
 def test_trees_are_those_of_the_table_in_memory(tmp_path: Path) -> None:
     script = Path(__file__).with_name("trees_run.py")
     done = subprocess.run(
-        [sys.executable, script, tmp_path], capture_output=True, text=True, timeout=120, check=False, env=os.environ
+        [sys.executable, script, tmp_path], capture_output=True, text=True, timeout=280, check=False, env=os.environ
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

@@ -130,7 +130,7 @@ def test_a_small_file_that_stands_for_gigabytes(tmp_path: Path, kind: str) -> No
     else:
         pq.write_table(table, path, store_schema=kind.startswith("dictionary"), row_group_size=1_000_000)
     child = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", CHILD, str(path)], capture_output=True, text=True, timeout=280, check=False
     )
     assert child.returncode == 0, child.stderr
     assert int(child.stdout) < 400

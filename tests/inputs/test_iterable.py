@@ -119,7 +119,7 @@ def test_other_processes_find_what_was_drawn(tmp_path: Path) -> None:
     )
     command = [sys.executable, str(tmp_path / "made.py")]
     running = [subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    found = {process.communicate(timeout=110)[0] for process in running}
+    found = {process.communicate(timeout=280)[0] for process in running}
     assert len(found) == 1
     assert found.pop().startswith("40 ")
     assert (tmp_path / "drawn").read_text() == "x"

@@ -230,5 +230,5 @@ try:
 except ps.PlanError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", script], input=lines(100), capture_output=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], input=lines(100), capture_output=True, timeout=280, check=True)
     assert done.stdout.decode().startswith("100\nstandard input comes once")

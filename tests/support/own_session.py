@@ -11,7 +11,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent.parent
 
 
-def run_alone(*arguments: str | Path, timeout_s: float = 100.0, check: bool = True, **environment: str) -> str:
+def run_alone(*arguments: str | Path, timeout_s: float = 280.0, check: bool = True, **environment: str) -> str:
     """What `python …` says; fails if it ends by an error or not in time, and kills what is left of it."""
     paths = [str(TESTS), str(TESTS.parent / "examples"), *(path for path in sys.path if path)]
     child = subprocess.Popen(

@@ -205,7 +205,7 @@ def test_all_end_with_the_parent(tmp_path: Path, ending: signal.Signals) -> None
 
 
 def test_few_file_descriptors(tmp_path: Path) -> None:
-    said, wrong = script(tmp_path, "end", limit="ulimit -n 64").communicate(timeout=110)
+    said, wrong = script(tmp_path, "end", limit="ulimit -n 64").communicate(timeout=280)
     assert wrong == ""
     assert "step 39" in said
 
