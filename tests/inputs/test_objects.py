@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 import traceback
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 import penstock as ps
+from penstock.inputs import objects
 from support.seams import lowered_of
 
 
@@ -207,26 +208,40 @@ def test_what_is_no_dataset_is_refused(data: Any, error: type[Exception], messag
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_items_are_asked_for_one_at_a_time_unless_said_otherwise(threads: int) -> None:
-    inside, most, lock = 0, 0, threading.Lock()
+    inside, most, lock, together, has_many = 0, 0, threading.Lock(), threading.Event(), threading.Event()
 
     def item(number: int) -> int:
         nonlocal inside, most
         with lock:
             inside += 1
             most = max(most, inside)
-        time.sleep(0.001)
+            if inside > 1:
+                together.set()
+        together.wait(60 if has_many.is_set() else 0.001)
         with lock:
             inside -= 1
         return number
 
-    with ps.Loader(ps.from_dataset(Items(item, 64), threads=threads).batch(16), to="numpy") as loader:
+    data = ps.from_dataset(Items(item, 64), threads=threads)  # the first item is looked at on one thread
+    if threads > 1:
+        has_many.set()
+    with ps.Loader(data.batch(16), to="numpy") as loader:
         assert [i for batch in loader for i in batch["data"].tolist()] == list(range(64))
     assert (most == 1) == (threads == 1)
 
 
-def test_slow_items_come_one_batch_at_a_time() -> None:
-    slow = ps.from_dataset(Items(lambda i: time.sleep(0.002) or i, 1000)).batch(10)
-    quick = ps.from_dataset(Items(lambda i: i, 1000)).batch(10)
+def test_slow_items_come_one_batch_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def taking(seconds: float) -> Items:
+        def item(number: int) -> int:
+            now[0] += seconds
+            return number
+
+        return Items(item, 1000)
+
+    monkeypatch.setattr(objects, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    slow, quick = (ps.from_dataset(taking(seconds)).batch(10) for seconds in (0.002, 1e-6))
     steps = [lowered_of(ps.Loader(dataset)).steps_per_item for dataset in (slow, quick)]
     assert steps[0] <= 3 < steps[1]
 
