@@ -97,16 +97,18 @@ def test_a_terminal_that_cannot_show_a_name(photos: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_quietly_with_130(photos: Path) -> None:
-    code = "from penstock.cli import main; print('ready', flush=True); main()"
-    command = [sys.executable, "-c", code, "bench", str(photos), "--seconds", "60", "--batch", "8"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        running.stdout.readline()
-        time.sleep(1.0)
-        os.kill(running.pid, signal.SIGINT)
+def test_ctrl_c_ends_quietly_with_130(photos: Path, tmp_path: Path) -> None:
+    code = "from penstock.cli import main; main()"
+    command = [sys.executable, "-c", code, "bench", str(photos), "--seconds", "600", "--batch", "8"]
+    environment = os.environ | {"PENSTOCK_OBSERVE_DIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
         try:
-            _, complaints = running.communicate(timeout=30)
+            while running.poll() is None and not [*tmp_path.glob("*.snapshot.json")]:  # its loader runs
+                time.sleep(0.05)
+            os.kill(running.pid, signal.SIGINT)
+            _, complaints = running.communicate(timeout=60)
         finally:
             running.kill()
     assert running.returncode == 130

@@ -104,8 +104,7 @@ def _in_tmux(trainings: list[int]) -> None:
     try:
         tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "sh")
         tmux("send-keys", f"echo before; {quoted}; echo status $?", "Enter")
-        until(lambda: all(str(pid) in shown() for pid in trainings) and "map look_up" in shown())
-        assert "q quits" in shown()
+        until(lambda: all(text in shown() for text in (*map(str, trainings), "map look_up", "q quits")))
         assert "before" not in shown()
         tmux("resize-window", "-x", "140", "-y", "60")
         until(lambda: " p95 " in shown() and max(map(len, shown().splitlines()), default=0) > 80)
