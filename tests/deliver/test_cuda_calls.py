@@ -14,6 +14,7 @@ import penstock as ps
 from penstock.lower import context as lower
 from penstock.order.steps.cursor import Position
 from support.seams import lowered_of, runs_of
+from support.shared import new_threads
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 delivery = pytest.importorskip("penstock.deliver.torch")
@@ -38,16 +39,15 @@ def column() -> torch.Tensor:
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not holds() and time.monotonic() < end:
         time.sleep(0.001)
     return holds()
 
 
-def threads() -> list[str]:
-    """Those of runs; the event loop of async functions belongs to the process."""
-    names = [thread.name for thread in threading.enumerate()]
-    return [name for name in names if name.startswith("penstock-") and name != "penstock-async"]
+def threads(before: set[threading.Thread]) -> list[str]:
+    """Those of runs, but not of earlier tests' loaders; the event loop of async functions belongs to the process."""
+    return [name for name in new_threads(before) if name.startswith("penstock-") and name != "penstock-async"]
 
 
 def test_no_other_device_is_touched(cuda: FakeCuda) -> None:
@@ -131,6 +131,7 @@ def test_a_device_that_is_lost_says_so_and_hangs_nobody(cuda: FakeCuda, monkeypa
 
     monkeypatch.setattr(delivery, "_DeviceError", DeviceError)
     monkeypatch.setattr(lower, "ITEM_BYTES", 1)
+    before = {*threading.enumerate()}
     with ps.Loader(data().batch(100), to="torch", device="cuda", cpus=2, prefetch=1) as loader:
         batches = iter(loader)
         next(batches)
@@ -140,7 +141,7 @@ def test_a_device_that_is_lost_says_so_and_hangs_nobody(cuda: FakeCuda, monkeypa
                 pass
         assert any("start again from the last checkpoint" in note for note in failed.value.__notes__)
         assert loader.step < len(loader)
-    assert threads() == []
+    assert eventually(lambda: threads(before) == [])
 
 
 def test_copies_under_way_outlive_the_loader(cuda: FakeCuda) -> None:
@@ -268,6 +269,7 @@ def test_pinned_memory_is_the_hosts_whatever_the_default_device_is(cuda: FakeCud
 
 def test_close_waits_for_copies_that_are_under_way(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lower, "ITEM_BYTES", 1)
+    before = {*threading.enumerate()}
     loader = ps.Loader(data().batch(500), to="torch", device="cuda", cpus=2)
     batches = iter(loader)
     batch = next(batches)
@@ -276,14 +278,14 @@ def test_close_waits_for_copies_that_are_under_way(cuda: FakeCuda, monkeypatch: 
     cuda.gate.clear()
     closing = threading.Thread(target=loader.close)
     closing.start()
-    assert cuda.waiting.acquire(timeout=10)
+    assert cuda.waiting.acquire(timeout=60)
     assert closing.is_alive()
     assert ring._lent, "the copies read from their slots"
     cuda.gate.set()
-    closing.join(10)
+    closing.join(60)
     assert not closing.is_alive()
     assert cuda.pending(loader._deliver._stream) == []
     ring._take_back()
     assert not ring._lent
     assert (batch["x"].numpy() == batch["id"].numpy()[:, None]).all()
-    assert threads() == []
+    assert eventually(lambda: threads(before) == [])

@@ -286,5 +286,5 @@ class FakeEvent:
         self._cuda.call()
         self._cuda.host_waits.append(threading.current_thread().name)
         self._cuda.waiting.release()
-        assert self._cuda.gate.wait(20)
+        assert self._cuda.gate.wait(100)
         self._cuda.do(self.before)
