@@ -25,11 +25,12 @@ SIDE, IMAGES = 4000, 40
 LONG_S = 25.0
 
 _begun, _over = threading.Event(), threading.Event()
+_sleeps_s = LONG_S
 
 
 def asleep(columns: Any) -> Any:
     _begun.set()
-    _over.wait(LONG_S)
+    _over.wait(_sleeps_s)
     return columns
 
 
@@ -122,7 +123,8 @@ def interrupted(work: Callable[[], object]) -> str:
 
 
 def main(folder: str, *cases: str) -> None:
-    """One case after the other, and then what a process does that does not catch it."""
+    """One case after the other, and then what a process does that does not catch it, where the test would not wait for the function."""
+    global _sleeps_s
     signal.signal(signal.SIGINT, signal.default_int_handler)  # of tests that run in the background it is ignored
     for case in cases:
         _begun.clear()
@@ -131,6 +133,7 @@ def main(folder: str, *cases: str) -> None:
         _over.set()  # the functions that were left return
     _begun.clear()
     _over.clear()
+    _sleeps_s = 1_000.0
     threading.Thread(target=lambda: (_begun.wait(), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
     CASES["map"](Path(folder))()
 
