@@ -8,6 +8,7 @@ to the address that it was given, whoever has that memory by then; one from page
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 import threading
 from collections.abc import Callable
@@ -59,6 +60,7 @@ class FakeCuda:
     """Three devices. `gate` is what waiting for an event waits for; `fail_at` the number of the copy that fails."""
 
     def __init__(self, patch: pytest.MonkeyPatch, *, late: bool = False) -> None:
+        gc.collect()  # loaders of earlier tests wait for their copies when they are found, and would do so here
         self.late = late
         self.contexts: set[int] = set()
         self.contexts_of: dict[str, set[int]] = {}
