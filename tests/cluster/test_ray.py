@@ -21,11 +21,12 @@ SOME = ["the_rows_are_those_of_the_tables", "states_go_on_with_the_same_blocks_a
 
 
 def data_cases(folder: Path, *names: str) -> None:
-    said = run_alone("-m", "support.ray_data_cases", folder, *names, timeout_s=110 if names else 600).splitlines()
+    said = run_alone("-m", "support.ray_data_cases", folder, *names, timeout_s=280 if names else 600).splitlines()
     assert [line for line in said if line.startswith("failed")] == [], "\n".join(said)
     assert len([line for line in said if line.startswith("passed")]) == (len(names) or 12)
 
 
+@pytest.mark.timeout(300)
 def test_rays_datasets_are_inputs_and_ours_are_its(tmp_path: Path) -> None:
     data_cases(tmp_path, *SOME)
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from support.own_session import TESTS, end_session
 pytestmark = [
     pytest.mark.trainers,
     pytest.mark.slow,
+    pytest.mark.timeout(400),
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed"),
 ]
 TRAIN = TESTS.parent / "examples" / "cluster" / "train.py"
@@ -41,8 +42,9 @@ def torchrun(folder: Path, *options: str, step_s: float = 0.0) -> Iterator[subpr
     finally:
         end_session(child.pid)
         for worker in workers(folder):
-            os.kill(worker, signal.SIGKILL)
-        child.wait(10)
+            with suppress(ProcessLookupError):  # it ends by itself
+                os.kill(worker, signal.SIGKILL)
+        child.wait(60)
 
 
 def workers(folder: Path) -> list[int]:
@@ -58,7 +60,7 @@ def workers(folder: Path) -> list[int]:
     return found
 
 
-def wait_for(what: Callable[[], Any], seconds: float = 90.0) -> None:
+def wait_for(what: Callable[[], Any], seconds: float = 150.0) -> None:
     until = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < until, "it does not come"
@@ -83,9 +85,9 @@ def test_ranks_save_together_and_go_on_on_another_number_of_them(tmp_path: Path)
     with torchrun(tmp_path, "--standalone", "--nproc-per-node=2", step_s=0.05) as run:
         wait_for((tmp_path / "state.pt").exists)
         run.send_signal(signal.SIGTERM)
-        assert run.wait(60) != 0
+        assert run.wait(120) != 0
     with torchrun(tmp_path, "--standalone", "--nproc-per-node=1") as run:
-        assert run.wait(90) == 0
+        assert run.wait(120) == 0
     assert [*assert_exact(tmp_path, steps_again=0).world_sizes] == [1, 2]
 
 

@@ -80,7 +80,7 @@ def proxy(upstream: int, faults: Faults) -> Iterator[int]:
         yield int(str(state["port"]))
     finally:
         state["loop"].call_soon_threadsafe(state["stop"].set)  # type: ignore[attr-defined]
-        thread.join(10)
+        thread.join(60)
 
 
 async def _turns() -> None:

@@ -37,7 +37,7 @@ def run_cases(*files: str, timeout_s: float, marks: str = "not long") -> None:
         shown, _ = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         end_marked(mark)
-        shown, _ = process.communicate(timeout=30)
+        shown, _ = process.communicate(timeout=60)
         raise AssertionError(f"{files} took longer than {timeout_s:g} s:\n{shown}") from None
     left = wait_for_end(mark)
     end_marked(mark)
@@ -66,7 +66,7 @@ def end_marked(mark: str) -> None:
             continue
 
 
-def wait_for_end(mark: str, seconds: float = 15.0) -> list[str]:
+def wait_for_end(mark: str, seconds: float = 60.0) -> list[str]:
     """The command lines of what is left after a while."""
     until = time.monotonic() + seconds
     while (left := marked(mark)) and time.monotonic() < until:
