@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.observe import reporter
 from penstock.observe.run_file import each_snapshot
 
 ROWS = ps.from_arrays({"x": np.arange(640)}).batch(10)
@@ -24,7 +25,8 @@ def took(loader: ps.Loader) -> int:
     return sum(int(batch["x"].sum()) for batch in loader)
 
 
-def test_files_hold_what_the_loader_says(tmp_path: Path) -> None:
+def test_files_hold_what_the_loader_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter, "_ENDS_S", 60.0)  # a loaded machine gives nothing up
     names = [f"jsonl:{tmp_path}/run.jsonl", f"trace:{tmp_path}/run.json", f"tensorboard:{tmp_path}/tb", f"xprof:{tmp_path}/logs", f"emf:{tmp_path}/emf.log", f"prometheus:{tmp_path}/x.prom"]  # fmt: skip
     with ps.Loader(ROWS, observe=names) as loader:
         for _ in range(2):

@@ -171,10 +171,10 @@ def test_scrapes_while_loaders_come_and_go(free: str) -> None:
 
 
 def test_closing_while_a_scrape_is_under_way(free: str) -> None:
-    exporter = open_exporter(f"prometheus:{free}")
+    exporter, before = open_exporter(f"prometheus:{free}"), {*threading.enumerate()}
     with socket.create_connection(("127.0.0.1", port_of(exporter)), timeout=30) as slow:
         slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")  # and no more for now
-        while not any("process_request_thread" in one.name for one in threading.enumerate()):
+        while not any("process_request_thread" in one.name for one in {*threading.enumerate()} - before):
             time.sleep(0.01)  # until it is taken up
         exporter.close()
         slow.sendall(b"x\r\n\r\n")
