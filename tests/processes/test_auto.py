@@ -174,7 +174,10 @@ def test_what_is_measured_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         (1.0, 0.2, "20% of the time"),
     ):
         monkeypatch.undo()
-        window = auto._Measurement(calls=100, cpu_s=cpus, active_s=1.0, began_at=time.perf_counter() - 1 / busy_share)
+        # So long that what this machine does meanwhile is nothing beside it.
+        window = auto._Measurement(
+            calls=100, cpu_s=1e4 * cpus, active_s=1e4, began_at=time.perf_counter() - 1e4 / busy_share
+        )
         made = CallAuto(lambda *_: {}, lambda: pytest.fail("no process"), lambda: None, 2, choice)  # type: ignore[arg-type]
         made._window = window
         assert made({}, np.arange(2)) == {}  # type: ignore[arg-type]

@@ -159,15 +159,25 @@ def test_a_function_that_blocks_is_named_with_its_step(caplog: pytest.LogCapture
             threading.Event().wait()
         return batch
 
+    def close() -> None:
+        until = time.monotonic() + 60
+        while "works, epoch 0, step 1" not in caplog.text and time.monotonic() < until:
+            time.sleep(0.05)
+        loader.close()
+
+    before = psutil.Process().children()
     plan = ps.from_arrays({"x": np.arange(30)}).map(blocks, workers="process").batch(10)
     loader = ps.Loader(plan, cpus=1, watchdog=0.4)
     steps = iter(loader)
     next(steps)
-    closing = threading.Timer(2, loader.close)
+    closing = threading.Thread(target=close)
     closing.start()
     with caplog.at_level(logging.WARNING, "penstock"), pytest.raises(ps.ProcessError, match="closed"):
         next(steps)
     closing.join()
     assert "blocks" in caplog.text
     assert "works, epoch 0, step 1" in caplog.text
-    assert not psutil.Process().children()
+    until = time.monotonic() + 20
+    while (left := {*psutil.Process().children()} - {*before}) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not left

@@ -29,7 +29,7 @@ time.sleep(100)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 100
     while not is_so():
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -68,6 +68,6 @@ def test_the_drop_in_does_not_wait_for_processes_that_start(
     wait_until((slow / "begun").exists)
     began_at = time.monotonic()
     workers.close()
-    assert time.monotonic() - began_at < 5
+    assert time.monotonic() - began_at < 60
     assert not workers.is_starting
     assert not [one for one in psutil.Process().children() if "slow_to_import" in " ".join(one.cmdline())]

@@ -38,7 +38,7 @@ class Waiting:
         except StoppedError as error:
             self.error = error
 
-    def ended(self, timeout_s: float = 5.0) -> bool:
+    def ended(self, timeout_s: float = 60.0) -> bool:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 

@@ -45,7 +45,7 @@ def test_items_leave_in_the_order_of_their_numbers(capacity: int) -> None:
 
     threads = run(work, work, work)
     assert drain(channel) == [(number, number * 2) for number in range(300)]
-    assert threads.join(5) == []
+    assert threads.join(60) == []
 
 
 def test_several_takers_get_every_item_once() -> None:
@@ -55,7 +55,7 @@ def test_several_takers_get_every_item_once() -> None:
     for number in range(200):
         channel.put(number, number)
     channel.finish(200)
-    assert threads.join(5) == []
+    assert threads.join(60) == []
     assert sorted(found[0] + found[1]) == [(number, number) for number in range(200)]
 
 
@@ -66,7 +66,7 @@ def test_put_waits_for_room_but_the_next_item_always_enters() -> None:
     assert late.join(0.1) == ["test-0"], "number 2 is 2 ahead of number 0"
     channel.put(0, "a")
     assert [channel.take(), channel.take(), channel.take()] == [(0, "a"), (1, "b"), (2, "c")]
-    assert late.join(5) == []
+    assert late.join(60) == []
 
 
 def test_a_larger_capacity_lets_more_in_from_the_next_take_on() -> None:
@@ -76,7 +76,7 @@ def test_a_larger_capacity_lets_more_in_from_the_next_take_on() -> None:
     assert len(waiting.join(0.05)) == 2
     channel.capacity = 3
     channel.take()
-    assert waiting.join(5) == []
+    assert waiting.join(60) == []
     assert len(channel) == 2
 
 
@@ -94,7 +94,7 @@ def test_close_wakes_all_and_drops_what_was_not_taken() -> None:
     assert len(threads.join(0.05)) == 3
     channel.close()
     channel.close()
-    assert threads.join(5) == []
+    assert threads.join(60) == []
     assert results == ["closed"] * 3
     with pytest.raises(Closed):
         channel.put(0, 0)
@@ -130,12 +130,12 @@ def test_tickets_end_once_and_close() -> None:
 
 def test_joining_has_one_deadline_for_all() -> None:
     stop = threading.Event()
-    threads = run(*[stop.wait] * 5)
+    threads = run(*[stop.wait] * 100)
     began = time.monotonic()
-    assert len(threads.join(0.2)) == 5
-    assert time.monotonic() - began < 0.8
+    assert len(threads.join(0.2)) == 100
+    assert time.monotonic() - began < 15
     stop.set()
-    assert threads.join(5) == []
+    assert threads.join(60) == []
 
 
 def test_whoever_takes_is_held_while_they_wait() -> None:
@@ -153,7 +153,7 @@ def test_whoever_takes_is_held_while_they_wait() -> None:
     time.sleep(0.02)
     assert channel.take() == (0, 10)
     events.append("taken")
-    assert threads.join(5) == []
+    assert threads.join(60) == []
     assert events == ["held", "taken"]
 
 
@@ -171,5 +171,5 @@ def test_closing_ends_every_wait_for_a_taker() -> None:
     threads = run(hold, hold)
     time.sleep(0.02)
     channel.close()
-    assert threads.join(5) == []
+    assert threads.join(60) == []
     assert ended == ["closed", "closed"]

@@ -79,7 +79,7 @@ def figures(photos: Path, cpus: int) -> dict[str, int]:
         capture_output=True,
         check=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     found: dict[str, int] = json.loads(done.stdout)
     return found
@@ -206,7 +206,7 @@ def test_less_memory_than_open_windows_need_is_said_once_with_numbers(tmp_path: 
         UserWarning, match=r"memory=4,194,304 bytes is less than the [\d,]+ .*windows.*window_blocks="
     ) as warned:
         steps = sum(1 for _ in zip(range(9), loader, strict=False))
-    assert [one.filename for one in warned] == [__file__]
+    assert [one.filename for one in warned if one.category is UserWarning] == [__file__]
     assert steps == 9
     assert sum(1 for _ in loader) == len(loader), "and it goes on, one batch at a time"
     enough = lowered_of(loader).window_bytes + lowered_of(loader).batch_bytes
