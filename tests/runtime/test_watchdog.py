@@ -33,7 +33,7 @@ class Told(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.texts: list[str] = []
-        self.told = threading.Event()
+        self.told, self.is_awaited = threading.Event(), False
 
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(record.getMessage())
@@ -60,7 +60,9 @@ class Stuck:
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         if self.row in batch["id"]:
-            self.told.told.clear()  # a slow machine may stall elsewhere, too
+            if not self.told.is_awaited:  # the first time: a slow machine may have stalled elsewhere before
+                self.told.told.clear()
+                self.told.is_awaited = True
             assert self.told.told.wait(20)
             time.sleep(2 * PATIENCE_S)
         return batch

@@ -140,8 +140,8 @@ def save(folder: Path, ranks: list[ps.Loader], model: NumpyModel | TorchModel) -
     beside.replace(folder / "checkpoint")
 
 
-def killed(folder: Path, kind: str, world_size: int, seconds: float, *, early: bool) -> None:
-    """A process that trains until SIGKILL ends it: so long after its first step, or, early, after it was started."""
+def killed(folder: Path, kind: str, world_size: int, seconds: float, *, early: bool, saves: bool) -> None:
+    """A process that trains until SIGKILL ends it: so long after its first step, or, early, after it was started. saves: it has a checkpoint by then."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -154,6 +154,8 @@ def killed(folder: Path, kind: str, world_size: int, seconds: float, *, early: b
     os.close(writing)
     if not early:
         os.read(reading, 1)
+    while saves and checkpoint_in(folder) is None:
+        time.sleep(0.01)
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
@@ -166,8 +168,9 @@ def main(folder: Path, kind: str, kills: int, seed: int) -> None:
     make_data(folder)
     new_model()  # imports all that it takes, so that a try begins at once
     ps.Loader(plan(folder, kind)).close()
-    for _ in range(kills):
-        killed(folder, kind, rng.choice([1, 2, 4]), rng.uniform(0, LONGEST_S), early=rng.random() < 0.2)
+    for number in range(kills):
+        world_size, seconds, early = rng.choice([1, 2, 4]), rng.uniform(0, LONGEST_S), rng.random() < 0.2
+        killed(folder, kind, world_size, seconds, early=early, saves=number == 0)
     saved = checkpoint_in(folder)
     epochs = 2 if saved is None else saved["state"]["epoch"] + 2
     train(folder, kind, rng.choice([1, 2, 4]), until=epochs)
