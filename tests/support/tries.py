@@ -1,6 +1,7 @@
 """How hard the tests try: `PENSTOCK_TRIES`, in thousandths of the full size.
 
-It scales random examples, flipped bits, cuts and rounds of stress: 25 if nothing is set, 10 in `make quick`, 1000 in `make test-long`.
+It scales random examples, flipped bits, cuts and rounds of stress: 25 if nothing is set, 10 in `make quick`, 1000 in `make test-long`, which alone draws
+other examples each time.
 Of a test with many cases, `make quick` runs one.
 """
 
