@@ -544,7 +544,7 @@ recorder.last = Last(batches)
 def ran(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PENSTOCK_OBSERVE_DIR": str(folder)}
     return subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=110, check=False
     )
 
 

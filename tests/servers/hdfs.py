@@ -97,7 +97,7 @@ class Hdfs:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(20)
+            self._process.wait(100)
         finally:
             self._process.kill()
             assert self._process.stdout is not None

@@ -70,6 +70,6 @@ class Postgres:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=110,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -137,7 +137,7 @@ os.waitpid(child, 0)
 
 def test_a_child_whose_client_has_no_threads_is_told_at_once(filled: Any) -> None:
     command = [sys.executable, "-c", CHILD, f"{filled.url}/odd"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=True)
     assert f"{filled.url}/odd: this process was forked from one that uses hdfs-native" in done.stdout
 
 
@@ -178,7 +178,7 @@ def test_no_data_node_at_all_is_told(filled: Any) -> None:
         began_at = time.monotonic()
         with pytest.raises(StorageError, match=r"train/0\.bin: All DataNodes failed; the last retry failed"):
             storage.read(shards, zero, zero, np.array([9]), out, zero)
-        assert time.monotonic() - began_at < 20
+        assert time.monotonic() - began_at < 60
         assert not out.any()
     finally:
         for node in range(DATA_NODES):
@@ -253,7 +253,7 @@ def test_what_cannot_be_reached_is_told() -> None:
         StorageError, match=r"hdfs://127\.0\.0\.1:9/train: Connection refused.*check that the store is reachable"
     ):
         storage.list("train")
-    assert time.monotonic() - began_at < 20
+    assert time.monotonic() - began_at < 60
     with pytest.raises(StorageError, match="hdfs://no-such-service/: No NameNode hosts found; check HADOOP_CONF_DIR"):
         ps.read("hdfs://no-such-service/train")
 

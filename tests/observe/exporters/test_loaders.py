@@ -17,6 +17,7 @@ import pytest
 import penstock as ps
 from penstock.observe import reporter
 from penstock.observe.run_file import each_snapshot
+from servers.free_port import free_port
 
 ROWS = ps.from_arrays({"x": np.arange(640)}).batch(10)
 
@@ -60,9 +61,7 @@ def test_what_cannot_be_is_said_when_the_loader_is_made(tmp_path: Path) -> None:
 
 
 def test_training_and_validation_share_a_port(tmp_path: Path) -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    port = free_port()
     name = f"prometheus:{port}"
     with ps.Loader(ROWS, observe=[name]) as train, ps.Loader(ROWS, observe=[name]) as validation:
         assert took(train) == took(validation)

@@ -26,6 +26,7 @@ from penstock.observe.exporters.figures import FIGURES
 from penstock.observe.exporters.opening import open_exporter
 from penstock.observe.exporters.protocol import Exporter
 from penstock.observe.snapshot import Identity
+from servers.free_port import free_port
 from support.boards import board_queries
 from support.snapshots import a_snapshot
 
@@ -62,9 +63,7 @@ def samples(text: str) -> dict[tuple[str, str], float]:
 
 @pytest.fixture
 def free() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return f"{min(one.getsockname()[1], 65_000)}+"
+    return f"{free_port()}+"
 
 
 def test_a_scrape_reads_the_newest_figures(free: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from servers.free_port import free_port
 from support.boards import board_queries
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "observe"
@@ -32,12 +32,6 @@ with ps.Loader(data, rank=int(sys.argv[1]), world_size=2, observe=[f"prometheus:
     for _ in loader:
         time.sleep(0.005)
 """
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.fixture

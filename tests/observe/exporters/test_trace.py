@@ -112,7 +112,7 @@ def test_a_file_that_another_process_writes(tmp_path: Path) -> None:
         ):
             open_exporter(f"trace:{tmp_path}/run.json")
     finally:
-        process.communicate(b"\n", timeout=60)
+        process.communicate(b"\n", timeout=110)
     open_exporter(f"trace:{tmp_path}/run.json").close()
 
 
