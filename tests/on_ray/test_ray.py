@@ -15,9 +15,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.timeout(330)
+@pytest.mark.timeout(630)
 def test_batches_actors_and_sharing() -> None:
-    run_cases("units.py", "batches.py", "sharing.py", timeout_s=300)
+    run_cases("units.py", "batches.py", "sharing.py", timeout_s=500)
 
 
 @pytest.mark.long

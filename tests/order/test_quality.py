@@ -101,6 +101,6 @@ def test_few_rows(samples: int, batch: int) -> None:
 
 def test_it_costs_little_however_many_rows_there_are() -> None:
     quality()
-    began_s = time.process_time()
+    began_s = time.thread_time()  # threads of earlier tests may be at work
     assert quality(10**9, block_rows=1000).rows == 10**9
-    assert time.process_time() - began_s < 1
+    assert time.thread_time() - began_s < 1

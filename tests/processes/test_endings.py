@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 import penstock as ps
-from support.seams import runs_of
+from support.seams import is_awaited
 from support.shared import new_threads, shared_memory
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,7 @@ def close_later(loader: ps.Loader[Any]) -> None:
     """Closes a loader whose first batch is awaited, for a while."""
 
     def close() -> None:
-        while not any(run._channels[-1]._takers for run, *_ in runs_of(loader)):
+        while not is_awaited(loader):
             time.sleep(0.01)
         time.sleep(0.7)
         loader.close()

@@ -344,7 +344,7 @@ def test_functions_that_fork_move_and_outgrow_the_budget(tmp_path: Any) -> None:
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(CHILD), str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
         env=os.environ,
     )

@@ -17,6 +17,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.functions import event_loop
+from support.seams import is_awaited
 
 ROWS = 60
 
@@ -82,7 +83,7 @@ def test_rows_are_awaited_together_and_come_in_order() -> None:
         nonlocal most, now
         now += 1
         most = max(most, now)
-        await asyncio.sleep(0.002 * float(rng.random()))
+        await asyncio.sleep(0.02 * float(rng.random()))
         now -= 1
         return {"x": row["x"], "drawn": rng.random()}
 
@@ -101,7 +102,7 @@ def test_batches_are_awaited_together() -> None:
         nonlocal most, now
         now += 1
         most = max(most, now)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
         now -= 1
         return batch
 
@@ -173,9 +174,10 @@ def test_what_is_no_result_is_an_error() -> None:
 
 
 def test_closing_cancels_what_is_awaited() -> None:
-    cancelled = threading.Event()
+    begun, cancelled = threading.Event(), threading.Event()
 
     async def hangs(batch: dict[str, Any]) -> dict[str, Any]:
+        begun.set()
         try:
             await asyncio.sleep(1000)
         except asyncio.CancelledError:
@@ -184,7 +186,14 @@ def test_closing_cancels_what_is_awaited() -> None:
         return batch
 
     loader = ps.Loader(data().map(hangs).batch(10))
-    closing = threading.Timer(0.3, loader.close)
+
+    def close() -> None:
+        begun.wait()
+        while not is_awaited(loader):
+            time.sleep(0.01)
+        loader.close()
+
+    closing = threading.Thread(target=close)
     closing.start()
     with pytest.raises(ps.ProcessError, match="closed"):
         next(iter(loader))
@@ -263,12 +272,12 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 
 async def blocks(batch):
+    threading.Timer(2, loader.close).start()
     time.sleep(1000)
 
 loader = ps.Loader(ps.from_arrays({"x": np.arange(40)}).map(blocks).batch(10), watchdog=0.3)
 import threading, warnings
 warnings.simplefilter("ignore")
-threading.Timer(1, loader.close).start()
 try:
     next(iter(loader))
 except ps.ProcessError:
@@ -280,7 +289,7 @@ except ps.ProcessError:
 @pytest.mark.slow
 def test_forks_and_functions_that_block_the_loop() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False, env=os.environ
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=110, check=False, env=os.environ
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     assert "stage 'map blocks'" in done.stderr
@@ -292,7 +301,7 @@ def test_in_processes_as_on_threads() -> None:
     async def waits(row: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         began_at = time.perf_counter()
         await asyncio.sleep(0.01)
-        return {"x": row["x"], "drawn": rng.random(), "late": time.perf_counter() - began_at > 1}
+        return {"x": row["x"], "drawn": rng.random(), "late": time.perf_counter() - began_at > 20}
 
     for verb, function in (("map_rows", waits), ("map", doubled)):
         there = getattr(data(), verb)(function, workers="process").batch(20)

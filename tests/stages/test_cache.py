@@ -520,7 +520,7 @@ def test_explain_opens_nothing(tmp_path: Path) -> None:
 
 def test_stats_and_report_say_what_is_kept_and_where_it_would_pay() -> None:
     def slow(batch: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(0.02)
+        time.sleep(0.05)
         return {"y": batch["i"] * 2}
 
     data = ps.from_arrays(columns()).map(slow)
@@ -545,7 +545,7 @@ def test_stats_and_report_say_what_is_kept_and_where_it_would_pay() -> None:
 
 def test_the_report_says_in_which_dataset_of_a_mix_a_cache_would_pay() -> None:
     def slow(batch: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(0.02)
+        time.sleep(0.05)
         return {"y": batch["i"] * 2}
 
     def double(batch: dict[str, Any]) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def test_what_can_never_work_is_told_at_once(
     with pytest.raises(StorageError, match=found) as told:
         ps.read(url)
     assert not [secret for secret in SECRETS if secret in str(told.value)]
-    assert time.monotonic() - began_at < 5
+    assert time.monotonic() - began_at < 18  # less than any patience
 
 
 @pytest.mark.parametrize(
@@ -343,5 +343,5 @@ def test_a_server_without_ranges(tmp_path: Path) -> None:
         began_at = time.monotonic()
         with pytest.raises(StorageError, match=r"a\.txt: .*the server sends only whole files, not byte ranges"):
             ps.read(f"http://127.0.0.1:{server.server_port}/a.txt")
-        assert time.monotonic() - began_at < 10
+        assert time.monotonic() - began_at < 18
         server.shutdown()

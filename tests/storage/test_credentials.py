@@ -62,7 +62,7 @@ def test_no_credentials_are_told_within_seconds(kind: str, port: int, monkeypatc
     began_at = time.monotonic()
     with pytest.raises(StorageError, match=f"{kind}://data/: no credentials found: .*{do}") as told:
         ps.read(url)
-    assert time.monotonic() - began_at < 8
+    assert time.monotonic() - began_at < 18
     assert "127.0.0.1" not in str(told.value), "where a cloud's server lies is no help"
     assert "PUT" not in str(told.value)
 
@@ -75,7 +75,7 @@ def test_a_machine_in_a_cloud_without_a_role(status: int, monkeypatch: pytest.Mo
             began_at = time.monotonic()
             with pytest.raises(StorageError, match=r"no credentials found: .*set AWS_ACCESS_KEY_ID"):
                 ps.read(where)
-            assert time.monotonic() - began_at < 8
+            assert time.monotonic() - began_at < 18
         with pytest.raises(StorageError, match=r"no credentials found: .*set AWS_ACCESS_KEY_ID"):
             ps.read("x", storage=S3Store("data", metadata_endpoint=server.url, region="us-east-1"))
 

@@ -45,7 +45,7 @@ class Get:
     def __call__(self, shard: int, offset: int, length: int) -> Any:
         self.asked.append((offset, length))
         self.begun.set()
-        assert self.go_on.wait(10)
+        assert self.go_on.wait(60)
         for (begin, end), error in self.errors.items():
             if offset < end and begin < offset + length:
                 raise error
@@ -125,7 +125,7 @@ def read(scheduler: Scheduler, get: Get, offset: int, length: int) -> np.ndarray
 def in_turn(scheduler: Scheduler, get: Get, threads: ThreadPoolExecutor, offsets: range, length: int) -> list[Any]:
     """Reads that wait behind one that is under way, until `get` may go on."""
     first = threads.submit(read, scheduler, get, 20 << 20, length)
-    assert get.begun.wait(10)
+    assert get.begun.wait(60)
     found = [first]
     for offset in offsets:
         found.append(threads.submit(read, scheduler, get, offset, length))
@@ -164,7 +164,7 @@ def test_nothing_more_is_asked_for_once_nobody_wants_it() -> None:
     scheduler, get, size, flag = Scheduler(Pace(1, 1, 1), Retry()), Get(held=True), 1 << 10, threading.Event()
     with ThreadPoolExecutor(9, initializer=work_for, initargs=(flag,)) as threads:
         begun = threads.submit(read, scheduler, get, 0, size)
-        assert get.begun.wait(10)
+        assert get.begun.wait(60)
         waits = [threads.submit(read, scheduler, get, 3 * number * size, size) for number in range(1, 9)]
         while len(scheduler._waiting) < len(waits):
             time.sleep(0.001)

@@ -189,7 +189,7 @@ reading.join()
 def test_a_child_asks_by_connections_of_its_own(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a process of its own, since a fork of this one would count all its memory twice."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
-    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=110, check=True)
     right = sum(DATA)
     assert done.stdout.split() == ["0", str(right), str(right), *5 * "0"]
 
@@ -215,7 +215,7 @@ os.waitpid(child, 0)
 def test_a_child_whose_client_has_no_threads_is_told_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it asked for would hang, and end its parent: they share the list of sockets that the client waits for."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
-    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=110, check=True)
     assert "s3://data/some: this process was forked from one that uses obstore" in done.stdout
 
 
@@ -262,7 +262,7 @@ for number in range(8):
 
 def test_a_child_of_a_fork_in_the_middle_of_reading_ends() -> None:
     """Its parent's threads are not there, and may have held any lock."""
-    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=110, check=True)
     assert done.stdout.splitlines() == ["0 ['landed']"] * 8
 
 
@@ -281,7 +281,7 @@ def serve():
 
 threading.Thread(target=serve, daemon=True).start()
 url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-runner, zero, whole = HttpRunner(5.0), np.zeros(1, dtype=np.int64), np.array([4])
+runner, zero, whole = HttpRunner(20.0), np.zeros(1, dtype=np.int64), np.array([4])
 for number in range(4):
     landing = HttpLanding(np.empty(4, dtype=np.uint8), np.array([0, 1]), zero, zero, whole)
     runner.submit([(number, url, "", 4, 0, [(landing, 0, 0, 4)])], 1)
@@ -297,7 +297,7 @@ for number in range(4):
 
 def test_a_child_that_lets_go_of_a_runner_takes_no_connection_from_its_parent() -> None:
     """They share the list of sockets that the parent's threads wait for. The server has one connection to give."""
-    done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, timeout=110, check=True)
     assert done.stdout.splitlines() == ["0 ['landed']"] * 4
 
 

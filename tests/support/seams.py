@@ -23,6 +23,11 @@ def runs_of(loader: ps.Loader) -> list[Any]:
     return loader._rank.items.runs
 
 
+def is_awaited(loader: ps.Loader) -> bool:
+    """Whether a batch of the loader is awaited now."""
+    return any(run._channels[-1]._takers for run, *_ in runs_of(loader))
+
+
 def child_of(loader: ps.Loader) -> Any:
     """The child process of a loader with isolation="process"."""
     return loader._rank.items._child
