@@ -102,7 +102,7 @@ def clip() -> Any:
     """OpenAI's CLIP, as a tokenizer of `tokenizers`."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-    lines = gzip.decompress((FOLDER / "clip/bpe_simple_vocab_16e6.txt.gz").read_bytes()).decode().split("\n")
+    lines = gzip.decompress((FOLDER / "open_clip/bpe_simple_vocab_16e6.txt.gz").read_bytes()).decode().split("\n")
     merges = [(one, other) for one, _, other in (line.partition(" ") for line in lines[1 : 49_152 - 256 - 2 + 1])]
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = [chr(byte) for byte in plain] + [chr(256 + place) for place in range(256 - len(plain))]
@@ -122,6 +122,14 @@ def clip() -> Any:
     made.post_processor = processors.RobertaProcessing(end, start, trim_offsets=False, add_prefix_space=False)
     made.add_special_tokens(["<start>", "<end>"])
     return made
+
+
+def bert(*, lowercase: bool) -> Any:
+    """BERT's for Chinese, which Chinese CLIP ships, as a tokenizer of `tokenizers`."""
+    from tokenizers import BertWordPieceTokenizer, Tokenizer
+
+    made = BertWordPieceTokenizer(str(FOLDER / "cn_clip/clip/vocab.txt"), lowercase=lowercase)
+    return Tokenizer.from_str(made.to_str())
 
 
 def sentencepiece(name: str) -> Any:

@@ -59,6 +59,16 @@ def test_ids_of_clip(texts: list[str]) -> None:
     assert tokens(tokenizer, texts) == [one.ids for one in tokenizer.encode_batch(texts)]
 
 
+@needs_packages
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_ids_of_bert(lowercase: bool, texts: list[str]) -> None:
+    tokenizer = shipped.bert(lowercase=lowercase)
+    wanted = [one.ids for one in tokenizer.encode_batch(texts)]
+    assert tokens(tokenizer, texts) == wanted
+    unknown = sum(row.count(tokenizer.token_to_id("[UNK]")) for row in wanted)
+    assert unknown < sum(map(len, wanted)) / 2  # its words are of Chinese, Latin and a dozen other scripts' letters
+
+
 def test_a_document_of_megabytes() -> None:
     """Its tokens are those of its lines, which the tokenizer cuts between."""
     lines = [f"All human beings {number} are born free, and equal — in dignity.\n" for number in range(400_000)]
