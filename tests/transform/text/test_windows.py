@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tokenizers import processors
 
 import penstock as ps
 from support import promises
@@ -15,6 +16,7 @@ from support import texts as like
 from support.texts import mixed_texts
 
 TEXTS = [*mixed_texts(60), "", "word " * 400, "a"]
+QUESTIONS = [text[:7] for text in mixed_texts(len(TEXTS), 1)]
 GPT, BERT = like.gpt_like(), like.bert_like()
 
 
@@ -70,6 +72,72 @@ def test_offsets_are_cut_with_their_tokens() -> None:
     assert sorted({*found["row"]}) == [*range(len(TEXTS))]
 
 
+def paired(tokenizer: Any, **said: Any) -> ps.Dataset:
+    """Questions and articles, tokenized each for itself."""
+    op: dict[str, Any] = {"special_in_text": "as_text", "add_special_tokens": False}
+    rows = ps.from_arrays({"question": QUESTIONS, "text": TEXTS, "row": np.arange(len(TEXTS))})
+    question = ps.text.Tokenize(tokenizer, into="asked", **op)
+    rows = rows.transform(question=question, text=ps.text.Tokenize(tokenizer, **op, **said))
+    return rows.select(["tokens", "asked", "row", *([said["offsets"]] if "offsets" in said else [])])
+
+
+def overflowing_pairs(tokenizer: Any, length: int, stride: int) -> list[tuple[int, Any]]:
+    """Hugging Face's windows of the second texts, each with its row."""
+    tokenizer = type(tokenizer).from_str(tokenizer.to_str())
+    tokenizer.enable_truncation(length, stride=stride, strategy="only_second")
+    wholes = enumerate(tokenizer.encode_batch([*zip(QUESTIONS, TEXTS, strict=True)]))
+    return [(number, one) for number, whole in wholes for one in (whole, *whole.overflowing)]
+
+
+@pytest.mark.parametrize(("length", "stride"), [(40, 0), (40, 7), (40, 20), (500, 9), (10_000, 5)])
+def test_windows_of_pairs_are_those_of_the_library(length: int, stride: int) -> None:
+    cls, sep = BERT.token_to_id("[CLS]"), BERT.token_to_id("[SEP]")
+    cut = ps.text.Windows(
+        length,
+        stride=stride,
+        columns=["tokens", "places"],
+        before="asked",
+        begin=cls,
+        between=sep,
+        end=sep,
+        type_ids="types",
+    )
+    found = loaded(paired(BERT, offsets="places").flat_map(cut))
+    wanted = overflowing_pairs(BERT, length, stride)
+    assert found["tokens"] == [one.ids for _, one in wanted]
+    assert found["types"] == [one.type_ids for _, one in wanted]
+    assert found["row"] == [row for row, _ in wanted]
+    for places, (row, one) in zip(found["places"], wanted, strict=True):
+        letters = zip(one.sequence_ids, one.offsets, strict=True)
+        ends = [[len(TEXTS[row][:end].encode()) for end in pair] if of else [0, 0] for of, pair in letters]
+        assert places == ends
+
+
+def test_windows_of_pairs_with_two_tokens_between() -> None:
+    """As RoBERTa's."""
+    roberta = like.gpt_like()
+    roberta.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 1), add_prefix_space=False)
+    cut = ps.text.Windows(64, stride=16, before="asked", begin=1, between=[2, 2], end=2)
+    found = loaded(paired(GPT).flat_map(cut))
+    wanted = overflowing_pairs(roberta, 64, 16)
+    assert (found["tokens"], found["row"]) == ([one.ids for _, one in wanted], [row for row, _ in wanted])
+
+
+def test_nulls_and_questions_without_room() -> None:
+    cut = ps.text.Windows(6, stride=2, before="asked", begin=7, between=8, end=9, type_ids="types")
+    asked = pa.array([[5, 5, 5, 5], None, [], [5, 5, 5], [5]], pa.list_(pa.int64()))[1:]
+    tokens = pa.array([[0], None, [], [], [1, 2, 3]], pa.large_list(pa.int32()))[1:]
+    with pytest.raises(ps.DataError, match=r"'asked' of row 3 of 4 has 1 tokens, so that 2 of length=6"):
+        cut({"tokens": tokens, "asked": asked})
+    made = cut({"tokens": tokens[:3], "asked": asked[:3]})
+    assert made["tokens"].to_pylist() == [None, [7, 8, 9], [7, 5, 5, 5, 8, 9]]
+    assert made["types"].to_pylist() == [None, [0, 0, 1], [0, 0, 0, 0, 0, 1]]
+    with pytest.raises(ps.DataError, match="row 1 of 2 has no 'asked'"):
+        cut({"tokens": pa.array([[1], [2]]), "asked": pa.array([[1], None])})
+    with pytest.raises(ps.PlanError, match="there is already"):
+        cut({"tokens": tokens, "asked": asked, "types": np.arange(4)})
+
+
 def test_rows_of_one_length_and_nulls() -> None:
     cut = pickle.loads(pickle.dumps(ps.text.Windows(3, stride=1, end=9)))
     made = cut({"tokens": np.array([[1, 2, 3], [4, 5, 6]]), "text": pa.array(["a", None])})
@@ -117,6 +185,13 @@ def test_ranks_and_resuming_give_the_same_windows() -> None:
         ({"length": 4, "columns": []}, "each once"),
         ({"length": 4, "columns": ["a", "a"]}, "each once"),
         ({"length": 4, "columns": 3}, "each once"),
+        ({"length": 4, "between": 3}, "of pairs"),
+        ({"length": 4, "type_ids": "types"}, "of pairs"),
+        ({"length": 4, "before": "asked", "between": [3, -1]}, "the id of a token"),
+        ({"length": 4, "before": "asked", "between": None}, "the id of a token"),
+        ({"length": 4, "before": "asked", "between": [1, 2, 3, 4]}, "no room"),
+        ({"length": 4, "before": "tokens"}, "one name for two columns"),
+        ({"length": 4, "before": 3}, "before"),
     ],
 )
 def test_what_makes_no_windows(said: dict[str, Any], found: str) -> None:
