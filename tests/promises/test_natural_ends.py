@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.core.cancel import StoppedError
 from support.promises import assert_same, join, keep
 from support.seams import lowered_of
 from support.tries import tries
@@ -431,6 +432,25 @@ def test_a_pass_on_one_rank_counts_for_others(tmp_path: Path) -> None:
     (found,), _ = passes(plan, 4)
     for here, wanted in zip(found, whole, strict=True):
         assert_same(here, wanted)
+
+
+def test_whoever_asks_more_of_lanes_that_failed_hears_why() -> None:
+    """Two threads do: one takes rows while the run's first stage goes on with lanes of other ranks, and either error may be the one that is heard."""
+
+    def failing(batch: Rows) -> Any:
+        raise ps.DataError("not these rows")
+
+    first = np.zeros(SIZE, np.int64)
+    with ps.Loader(numbers(480).filter(failing).batch(SIZE)) as loader:
+        feed: Any = lowered_of(loader).lanes.feeds[0]
+        feed.begin({})
+        with pytest.raises(ps.DataError, match="not these rows"):
+            feed.take(np.arange(SIZE), first, None)
+        with pytest.raises(ps.DataError, match="not these rows"):
+            feed._restart(first, first)
+        feed.close()
+        with pytest.raises(StoppedError):
+            feed._restart(first, first)
 
 
 @pytest.mark.parametrize("modulus", [3, 1])

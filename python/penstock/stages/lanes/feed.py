@@ -83,6 +83,7 @@ class LaneFeed:
         self._seed, self._cpus, self.below = seed, cpus, tuple(below)
         self._goes_back = goes_back
         self._lock, self._is_closed = threading.RLock(), False
+        self._ended_by: BaseException | None = None
         self.run: Run | None = None  # what runs below and the stage itself; None if nothing runs
         self._made = MadeRows(stage.name, keep, threads=cpus)
         self.begin({})
@@ -237,8 +238,9 @@ class LaneFeed:
                 for one in lacking[self._ends.has_ended[lacking]].tolist():
                     raise self._lacks(one)
                 self._feed_next()
-        except BaseException:
-            self._is_closed = True  # it cannot continue, and whoever asks next is not to wait
+        except BaseException as error:
+            # It cannot continue, and whoever asks next is not to wait: the run's first stage may be heard before this one.
+            self._ended_by, self._is_closed = error, True
             raise
 
     def _lacks(self, lane: int) -> DataError:
@@ -251,7 +253,7 @@ class LaneFeed:
         """Takes note of what comes of the next item of what is below."""
         with self._lock:
             if self._is_closed:
-                raise StoppedError
+                raise self._ended_by or StoppedError
             if self.run is None:
                 feeder = Feeder(self._stage, self._place, self._seed, self._lanes.states, threads=self._cpus)
                 stage, asking = Stage(self._stage.name, "python", feeder), self._asking
@@ -338,7 +340,7 @@ class LaneFeed:
         """Asks anew for what follows what is used up, in lanes that did not fail."""
         with self._lock:
             if self._is_closed:
-                raise StoppedError
+                raise self._ended_by or StoppedError
             self._asking.close()
             self.run = None
             self._asking = Asking(
@@ -359,7 +361,7 @@ class LaneFeed:
     def close(self) -> None:
         """Stops what runs below, and drops what came out; until `begin`, nothing can be taken."""
         with self._lock:
-            self._is_closed = True
+            self._is_closed, self._ended_by = True, None
             run, self.run = self.run, None
         if run is not None:
             self._asking.close()
