@@ -22,11 +22,14 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from memory_data import FORMATS, KINDS, write
+
+#: What a line of the table is of: format, kind of data, order.
+Line: TypeAlias = tuple[str, str, str]
 
 BUDGETS_MB = (64, 256, 1_000)
 ORDERS = ("natural", "shuffled")
@@ -39,13 +42,14 @@ _BEGIN, _END = "<!-- memory -->", "<!-- /memory -->"
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement. lanes: of the batch, None for the plan's own."""
+    """One measurement. lanes: of the batch, None for the plan's own; window_blocks: of the shuffle."""
 
     format: str
     kind: str
     order: str
     budget_mb: int
     lanes: int | None = None
+    window_blocks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,9 @@ def read_cell(cell: Cell, folder: str) -> None:
     def plan(where: str, kind: str) -> Any:
         form = FORMATS[cell.format]
         dataset = ps.read(where, **form.options)
-        return form.then(dataset.shuffle(seed=0, **_blocks(cell.format, kind)) if cell.order == "shuffled" else dataset)
+        if cell.order == "natural":
+            return form.then(dataset)
+        return form.then(dataset.shuffle(seed=0, window_blocks=cell.window_blocks, **_blocks(cell.format, kind)))
 
     with ps.Loader(plan(f"{folder}/small", "tiny").batch(16), memory="64MB") as loader:
         _ = [*loader]
@@ -167,48 +173,63 @@ def _held(process: int) -> int:
 
 
 def measured(cell: Cell, folder: str) -> Iterator[tuple[Cell, Found]]:
-    """A cell, and if it was refused, the same with as many lanes as the error names."""
+    """A cell, and if it was refused, the same with the lanes, and the window, that the error names."""
     found = measure(cell, folder)
     yield cell, found
-    lanes = re.search(r"lanes=(\d+)", found.refused)
-    if lanes and cell.lanes is None:
-        fewer = Cell(cell.format, cell.kind, cell.order, cell.budget_mb, int(lanes[1]))
+    named = re.search(r"lanes=(\d+)\)(?: with shuffle\(…, window_blocks=(\d+)\))?", found.refused)
+    if named and cell.lanes is None:
+        fewer = replace(cell, lanes=int(named[1]), window_blocks=int(named[2]) if named[2] else None)
         yield fewer, measure(fewer, folder)
 
 
 # The table
 
 
-def table(rows: Sequence[tuple[Cell, Found]]) -> str:
-    """A line for each format, kind and order; a column for each budget."""
-    every: dict[tuple[str, str, str], dict[int, list[tuple[Cell, Found]]]] = {}
+def table(rows: Sequence[tuple[Cell, Found]], before: str = "") -> str:
+    """A line for each format, kind and order; a column for each budget. before: a table whose cells stay, where they were not measured again."""
+    every, measured_now = _cells_of(before), dict[tuple[Line, int], list[tuple[Cell, Found]]]()
     for cell, found in rows:
-        by_budget = every.setdefault((cell.format, cell.kind, cell.order), {})
-        by_budget.setdefault(cell.budget_mb, []).append((cell, found))
-    budgets = sorted({cell.budget_mb for cell, _ in rows})
-    lines = [
+        line = cell.format, cell.kind, cell.order
+        measured_now.setdefault((line, cell.budget_mb), []).append((cell, found))
+    for (line, budget), some in measured_now.items():
+        every.setdefault(line, {})[budget] = _shown(some)
+    budgets = sorted({budget for by_budget in every.values() for budget in by_budget})
+    head = [
         f"| Format | Data | Order | {' | '.join(f'memory={budget:,} MB' for budget in budgets)} |",
         f"| --- | --- | --- | {' | '.join('---:' for _ in budgets)} |",
     ]
-    for (format, kind, order), by_budget in every.items():
-        shown = [_shown(by_budget.get(budget, [])) for budget in budgets]
-        lines.append(f"| {format} | {kind} | {order} | {' | '.join(shown)} |")
-    return "\n".join(lines)
+    ordered = sorted(every.items(), key=lambda one: _place(one[0]))
+    lines = [[*line, *(by_budget.get(budget, "") for budget in budgets)] for line, by_budget in ordered]
+    return "\n".join([*head, *(f"| {' | '.join(line)} |" for line in lines)])
+
+
+def _cells_of(table: str) -> dict[Line, dict[int, str]]:
+    """What stands in the cells of a table."""
+    head, *lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.strip().split("\n")]
+    budgets = [int(re.sub(r"\D", "", name)) for name in head[3:]]
+    return {(format, kind, order): dict(zip(budgets, shown, strict=True)) for format, kind, order, *shown in lines[1:]}
+
+
+def _place(line: Line) -> tuple[int, int, int]:
+    """Where a line stands: as formats, and their kinds, are listed."""
+    format, kind, order = line
+    return [*FORMATS].index(format), FORMATS[format].kinds.index(kind), ORDERS.index(order)
 
 
 def _shown(cells: Sequence[tuple[Cell, Found]]) -> str:
     return ", ".join(
         "**failed**" if found.failed else "refused" if found.refused
         else f"{'' if found.is_kept else '**'}{found.peak_bytes / 1e6:,.0f}{'' if found.is_kept else '**'}"
-        + (f" (lanes={cell.lanes})" if cell.lanes else "")
+        + (f" (lanes={cell.lanes}{', window_blocks=1' if cell.window_blocks else ''})" if cell.lanes else "")
         for cell, found in cells
     )  # fmt: skip
 
 
-def into(page: Path, text: str) -> None:
-    """Puts the table between two marks of a page."""
+def into(page: Path, rows: Sequence[tuple[Cell, Found]]) -> None:
+    """Puts what was measured into the table between two marks of a page."""
     before, rest = page.read_text().split(_BEGIN)
-    page.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{rest.split(_END)[1]}")
+    known, after = rest.split(_END)
+    page.write_text(f"{before}{_BEGIN}\n{table(rows, known)}\n{_END}{after}")
 
 
 def cells(formats: Sequence[str], kinds: Sequence[str], budgets_mb: Sequence[int], orders: Sequence[str]) -> list[Cell]:
@@ -231,7 +252,7 @@ def main() -> None:
     parser.add_argument(
         "--json", type=Path, help="where measurements are kept: those that are there are not made again"
     )
-    parser.add_argument("--into", type=Path, help="the page that gets the table")
+    parser.add_argument("--into", type=Path, help="the page whose table gets what was measured")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -256,7 +277,7 @@ def main() -> None:
         if asked.json:
             asked.json.write_text(json.dumps([(asdict(cell), asdict(found)) for cell, found in rows], indent=0))
     if asked.into:
-        into(asked.into, table(rows))
+        into(asked.into, rows)
     else:
         print(table(rows))
 

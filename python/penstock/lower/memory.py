@@ -16,7 +16,7 @@ from penstock.runtime.free_memory import LEAST_BYTES
 class MemoryNeeds:
     """What a plan holds in any case. blocks: of the runs that read blocks; batch_bytes: a batch on its way; decoding_bytes: what decoding takes and keeps.
 
-    batch_size, lanes: of the plan, on all ranks. blocks_with: rows of a block and blocks of a window, if the batch named so many lanes; None where nodes have files of their own, and share the lanes.
+    batch_size, lanes: of the plan, on all ranks. blocks_with: rows of a block and blocks of a window, if the batch named so many lanes, and shuffles that name no window so many blocks; None where nodes have files of their own, and share the lanes.
     """
 
     blocks: tuple[WindowBlocks, ...]
@@ -24,7 +24,7 @@ class MemoryNeeds:
     decoding_bytes: int
     batch_size: int
     lanes: int
-    blocks_with: Callable[[int], tuple[int, int]] | None
+    blocks_with: Callable[[int, int | None], tuple[int, int]] | None
 
     @property
     def window_bytes(self) -> int:
@@ -48,9 +48,8 @@ class MemoryNeeds:
         least_bytes = self.batch_bytes + self.decoding_bytes + sum(one.least_bytes for one in self.blocks)
         if least_bytes <= max(ALLOWED * limit_bytes, LEAST_BYTES):
             return
-        lanes = self._lanes_within(limit_bytes)
         ways = [
-            *([f"batch(…, lanes={lanes})"] if lanes else []),
+            *self._dealt_within(limit_bytes),
             *([f"shuffle with a smaller {self._shuffled_in}"] if self._is_shuffled else []),
             *(["smaller batches"] if self.batch_bytes > limit_bytes // 2 else []),
             f"memory={self.size_bytes:,} for the Loader",
@@ -67,7 +66,14 @@ class MemoryNeeds:
     def _shuffled_in(self) -> str:
         return "window_blocks= or block_rows=" if any(one.window > 1 for one in self.blocks) else "block_rows="
 
-    def _lanes_within(self, limit_bytes: int) -> int:
+    def _dealt_within(self, limit_bytes: int) -> Iterator[str]:
+        """The most lanes whose windows fit, or whose windows of one block do, in words; nothing if none do."""
+        if lanes := self._lanes_within(limit_bytes, None):
+            yield f"batch(…, lanes={lanes})"
+        elif lanes := self._lanes_within(limit_bytes, 1):
+            yield f"batch(…, lanes={lanes}) with shuffle(…, window_blocks=1)"
+
+    def _lanes_within(self, limit_bytes: int, window_blocks: int | None) -> int:
         """The most lanes whose windows fit, 0 if none do, or the lanes are not what is too much."""
         large = max(self.blocks, key=lambda one: one.size_bytes, default=None)
         if large is None or not large.is_shuffled or not large.size_bytes or self.blocks_with is None:
@@ -75,9 +81,11 @@ class MemoryNeeds:
         blocks_with, others_bytes = self.blocks_with, self.size_bytes - large.size_bytes - self.decoding_bytes
 
         def needed_bytes(lanes: int) -> int:
-            rows, window = blocks_with(lanes)  # where there are few blocks, as many as the lanes ask for
+            rows, window = blocks_with(lanes, window_blocks)  # where there are few blocks, as many as the lanes ask for
             blocks = replace(large, lanes=-(-large.lanes * lanes // self.lanes), rows=rows, window=window)
             return blocks.size_bytes + others_bytes + self.decoding_bytes * max(rows, large.rows) // large.rows
 
-        fewer = (lanes for lanes in reversed(divisors(self.batch_size)) if lanes < self.lanes)
+        fewer = (
+            lanes for lanes in reversed(divisors(self.batch_size)) if lanes < self.lanes or window_blocks == lanes == 1
+        )
         return next((lanes for lanes in fewer if needed_bytes(lanes) <= limit_bytes), 0)

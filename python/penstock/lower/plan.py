@@ -21,11 +21,11 @@ from penstock.lower.on_device import OnDevice, in_words, last_transform
 from penstock.lower.reading import FAR_BYTES
 from penstock.lower.stages import delivering, stages_of
 from penstock.order.steps.batches import Last
-from penstock.plan.nodes import LaneOutput, MapVerb, Node, Pad, Shard, TransformBatch, with_lanes
+from penstock.plan.nodes import LaneOutput, MapVerb, Node, Pad, Shard, TransformBatch
 from penstock.plan.rules import RULES, SAME_ROWS, optimize
 from penstock.plan.tree import find, flow, leaves
 from penstock.resolve.cut import cut
-from penstock.resolve.dealt import settled
+from penstock.resolve.dealt import Dealt, settled
 from penstock.resolve.ordering import RankSettings, has_natural_ends, order_of
 from penstock.runtime.slots import Slots
 from penstock.runtime.tuner import Tuner
@@ -101,14 +101,18 @@ def lower(
     return _ready(lowered, deliver, blocks_with, steps_per_item=1 if alone else max(1, min(together)))
 
 
-def _blocks_with(root: Node, where: RankSettings, lanes: int) -> tuple[int, int]:
-    """Rows of a block and blocks of a window, if the batch named so many lanes."""
-    shape = order_of(with_lanes(root, lanes), where).order.rows.shape
+def _blocks_with(root: Node, where: RankSettings, lanes: int, window_blocks: int | None) -> tuple[int, int]:
+    """Rows of a block and blocks of a window, if the batch named so many lanes, and shuffles that name no window so many blocks."""
+    shape = order_of(Dealt(lanes=lanes, window_blocks=window_blocks).applied(root), where).order.rows.shape
     return shape.block_rows, shape.window_blocks
 
 
 def _ready(
-    lowered: Stages, deliver: Deliver, blocks_with: Callable[[int], tuple[int, int]] | None, *, steps_per_item: int
+    lowered: Stages,
+    deliver: Deliver,
+    blocks_with: Callable[[int, int | None], tuple[int, int]] | None,
+    *,
+    steps_per_item: int,
 ) -> Lowered:
     """With the stage that delivers, and all that a loader asks for."""
     context, order = lowered.context, lowered.context.order

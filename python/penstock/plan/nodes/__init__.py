@@ -6,7 +6,6 @@ Leaves hold what was opened; every other node has `input`, or `inputs`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from penstock.plan.node import Node as Node
@@ -63,9 +62,3 @@ Origin: TypeAlias = Read | LaneOutput
 def of_all_ranks(nodes: Sequence[Node], world_size: int) -> tuple[Node, ...]:
     """The plan that all ranks follow together: a batch that counts rows per rank depends on how many they are."""
     return tuple(node.of_all(world_size) if isinstance(node, Batch) else node for node in nodes)
-
-
-def with_lanes(root: Node, lanes: int | None) -> Node:
-    """The same plan, whose batch is dealt to so many lanes."""
-    below = root.with_inputs([with_lanes(one, lanes) for one in root.below])
-    return replace(below, lanes=lanes) if isinstance(below, Batch) else below
