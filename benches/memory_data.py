@@ -196,7 +196,7 @@ _PACKED = (*_PLAIN, "compressed 100:1")
 #: Rows of tokens are as long as those of a small dataset: 1,000 bytes.
 FORMATS = {
     "parquet": Form(_parquet, (*_PACKED, "dictionary"), has_blocks=True),
-    "arrow": Form(_arrow, (*_PACKED, "dictionary", "run-end"), has_blocks=True),
+    "arrow": Form(_arrow, (*_PACKED, "compressed bytes", "dictionary", "run-end"), has_blocks=True),
     "hdf5": Form(_hdf5, (*_PACKED, "chunks of a column"), has_blocks=True),
     "zarr": Form(_zarr, _PACKED, has_blocks=True),
     "npy": Form(_npy, _PLAIN),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ KINDS = {
     "dictionary": Kind(640_000, 10_000),
     "run-end": Kind(640_000, 10_000),
     "compressed 100:1": Kind(20_000, 60_000, 100, is_packed=True),
+    "compressed bytes": Kind(20_000, 60_000, 100, is_packed=True),
     "chunks of a column": Kind(500_000, 400, 500_000),
 }
 #: What everything is warm with before the start.
@@ -75,6 +77,11 @@ def table(kind: str, of: Kind) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch(
             {"x": runs, "n": pa.RunEndEncodedArray.from_arrays(pa.array([of.rows], pa.int32()), pa.array([7]))}
         )
+        return
+    if kind == "compressed bytes":
+        rows = rows_of(of)
+        while some := [*itertools.islice(rows, of.block_rows)]:
+            yield pa.record_batch({"x": pa.array(some, pa.binary())})
         return
     for part in parts(of, of.block_rows or 4_000):
         values = pa.FixedSizeListArray.from_arrays(pa.array(part.reshape(-1).view(np.float32)), part.shape[1] // 4)

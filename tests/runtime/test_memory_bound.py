@@ -232,6 +232,39 @@ def test_dictionaries_that_grow_from_row_group_to_row_group(tmp_path: Path, shuf
         assert loader.stats()["memory"]["most_bytes"] <= 1.1 * 70_000_000
 
 
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_dictionaries_with_nulls_are_written_out_and_count_so(tmp_path: Path, format: str) -> None:
+    """200 MB of text, in kilobytes of the file; without a null it stays short."""
+    plans = {}
+    for name, null in (("null", 5), ("whole", -1)):
+        numbers = pa.array(np.zeros(20_000, np.int32), mask=np.arange(20_000) == null)
+        table = pa.table({"x": pa.DictionaryArray.from_arrays(numbers, [10_000 * "x"])})
+        where = tmp_path / f"{name}.{format}"
+        if format == "parquet":
+            pq.write_table(table, where)
+        else:
+            with pa.ipc.new_file(where, table.schema) as writer:
+                writer.write_table(table)
+        plans[name] = ps.read(where, nulls="arrow").shuffle(seed=0).batch(100)
+    with pytest.raises(ps.PlanError, match=r"holds in any case: .* [\d,]+ to decode parts of files") as refused:
+        ps.Loader(plans["null"], memory="128MB")
+    decoding = int(re.findall(r"([\d,]+\d) to decode", str(refused.value))[0].replace(",", ""))
+    assert decoding > 200_000_000
+    with ps.Loader(plans["whole"], memory="128MB") as loader:
+        assert len(next(iter(loader))["x"]) == 100
+
+
+@pytest.mark.parametrize("nulls", [None, "arrow"])
+def test_parts_are_set_aside_whether_or_not_values_are_missing(tmp_path: Path, nulls: Any) -> None:
+    """Row groups of 16 MB: three times that are taken to decode one."""
+    texts = [None if nulls and row == 7 else 80_000 * "x" for row in range(200)]
+    pq.write_table(pa.table({"n": range(200), "x": texts}), tmp_path / "x.parquet", use_dictionary=False)
+    data = ps.read(tmp_path / "x.parquet") if nulls is None else ps.read(tmp_path / "x.parquet", nulls=nulls)
+    with ps.Loader(data.shuffle(seed=0).batch(10), memory="100MB") as loader:
+        assert 48_000_000 <= lowered_of(loader).needs.decoding_bytes <= 70_000_000
+        assert sum(len(batch["n"]) for batch in loader) == 200
+
+
 def runs(folder: Path, values: pa.Array, rows: int) -> ps.Dataset:
     """Runs of equal length, one a value."""
     ends = pa.array(np.arange(1, len(values) + 1) * (rows // len(values)), pa.int64())

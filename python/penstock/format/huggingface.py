@@ -58,6 +58,11 @@ class HuggingFace:
         return self.inner.block_rows
 
     @property
+    def unpacked_bytes(self) -> int:
+        """See `source.protocol.CompressedSource`."""
+        return self.inner.unpacked_bytes * self.manifest.samples // max(1, self.inner.manifest.samples)
+
+    @property
     def decoded_bytes(self) -> int:
         """See `source.protocol.DecodedSource`."""
         return self.inner.decoded_bytes * self.manifest.samples // max(1, self.inner.manifest.samples)

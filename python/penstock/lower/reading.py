@@ -13,6 +13,7 @@ from penstock.plan.tree import flow, leaves
 from penstock.resolve.resolved import resolve
 from penstock.runtime.budget import ItemBytes
 from penstock.runtime.stage import Columned, Stage
+from penstock.source.nulls import stored
 from penstock.source.protocol import Access, KeepingSource, StepSource
 from penstock.stages.cached.caches import caches_of
 from penstock.stages.cached.find_cached import CachedBegin
@@ -80,7 +81,7 @@ def open_readers(context: Context, feeds: Mapping[int, LaneFeed]) -> Readers:
 def _set_aside(context: Context, readings: Iterable[Reading]) -> None:
     """Takes from the budget what sources keep and need to decode, which they bound by it."""
     budget, limit_bytes = context.budget, context.budget.limit_bytes
-    every = {id(source): source for source in (reading.leaf.opened.source for reading in readings)}
+    every = {id(source): source for source in (stored(reading.leaf.opened.source) for reading in readings)}
     keeping = [source for source in every.values() if isinstance(source, KeepingSource)]
     budget.aside_bytes = sum(source.keep_within(limit_bytes // len(keeping)) for source in keeping)
 

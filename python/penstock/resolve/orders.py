@@ -142,7 +142,7 @@ class Deal:
                 seed=self._own_seed(shuffle),
                 window_rows=shuffle.window or WINDOW_ROWS,
             )
-        block_rows = (shuffle and shuffle.block_rows) or of.block_rows
+        block_rows = of.read_rows if shuffle is None else shuffle.block_rows or of.block_rows
         segments, lanes, rows_per_lane = found.read_by(block_rows, self._first_ids), self.lanes, self.rows_per_lane
         wanted_rows = segments.rows_together(block_rows)
         if shuffle is None:

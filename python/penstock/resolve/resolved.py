@@ -24,7 +24,8 @@ from penstock.plan.tree import lane_stage, leaves, origins
 from penstock.resolve.cut import cut
 from penstock.resolve.orders import Below, chosen_of_kind
 from penstock.source.manifest import digest_of
-from penstock.source.protocol import Access
+from penstock.source.nulls import stored
+from penstock.source.protocol import Access, CompressedSource
 
 _Value = TypeVar("_Value")
 
@@ -101,11 +102,17 @@ class Resolved:
     @_Once
     def block_rows(self) -> int:
         """Rows that are worth reading together: what suits the source, or the least of what suits several that are read."""
-        if self._is_like_input:
-            return self.inputs[0].block_rows
+        return self.inputs[0].block_rows if self._is_like_input else self._least(_block_rows)
+
+    @_Once
+    def read_rows(self) -> int:
+        """The same where nothing is shuffled, so that no order depends on it: fewer of what takes more unpacked."""
+        return self.inputs[0].read_rows if self._is_like_input else self._least(_read_rows)
+
+    def _least(self, rows_of: Callable[[Origin], int]) -> int:
         every = self.origins
         read = [origin for origin in every if origin.access is not Access.MEMORY or origin.files]
-        rows = list(map(_block_rows, read or every))
+        rows = list(map(rows_of, read or every))
         if self.is_zipped:  # files of a row each are read one by one there, whatever others like
             rows = [some for some in rows if some > 1] or rows
         return min(rows)
@@ -236,6 +243,14 @@ def _block_rows(origin: Origin) -> int:
     if origin.block_rows is not None:
         return origin.block_rows
     return default_block_rows(origin.samples, origin.size_bytes, origin.files)
+
+
+def _read_rows(origin: Origin) -> int:
+    """Rows that are worth reading together, unpacked."""
+    rows = _block_rows(origin)
+    if not isinstance(origin, Read) or not isinstance(stored(origin.opened.source), CompressedSource):
+        return rows
+    return min(rows, max(2, default_block_rows(origin.samples, origin.open_bytes, origin.files)))
 
 
 def _moved(link: FollowedRows, by: int) -> FollowedRows:

@@ -256,6 +256,15 @@ class DecodedSource(Protocol):
 
 
 @runtime_checkable
+class CompressedSource(Protocol):
+    """A source whose manifest counts compressed columns as they lie in its files: so blocks are cut, and orders stay what they were."""
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """Bytes of all rows where blocks of them are open."""
+
+
+@runtime_checkable
 class UnpackedSource(Protocol):
     """A source whose blocks are unpacked while they are loaded.
 

@@ -105,8 +105,8 @@ class Batches:
         size = sum(written_column_bytes(column) for column in table.columns)
         return -(-size // max(1, int(table.num_rows)))
 
-    def working_bytes(self, batch: int) -> int:
-        """What decoding a batch takes: its buffers unpacked, as columns, and as rows; 0 for one that cannot be read."""
+    def working_bytes(self, batch: int, unpacked_row_bytes: int) -> int:
+        """What decoding a batch takes: its buffers unpacked, as columns, and as rows; 0 for one that cannot be read. unpacked_row_bytes: of a row, in the mean."""
         shard, number = int(self.shard[batch]), int(self.number[batch])
         file = self.files[shard]
         messages = [*file.before[number], file.batches[number]]
@@ -119,7 +119,7 @@ class Batches:
         except DataError:  # whoever reads these rows hears of it
             return 0
         row_bytes = sum(field.required.row_bytes or _NUMBER_BYTES for field in self.spec.values())
-        return _WORKING_COPIES * max(size, messages[-1].rows * row_bytes)
+        return _WORKING_COPIES * max(size, messages[-1].rows * max(row_bytes, unpacked_row_bytes))
 
     def before(self, batch: int) -> tuple[int, tuple[Message, ...]]:
         """What says which dictionaries a batch uses: its file, and the messages that hold some before it."""

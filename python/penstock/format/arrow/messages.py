@@ -30,7 +30,8 @@ class Message:
     """A message of a stream: its first byte, its bytes with prefix and body, and the rows of a record batch.
 
     kind: "schema", "dictionary" or "batch". packed: whether its buffers are compressed; buffers: offset and length of each in
-    the body, which begins `body` bytes after `start`. nulls: how many each node of a record batch has (see `nodes`).
+    the body, which begins `body` bytes after `start`. nulls: how many each node of a record batch has (see `nodes`). of_views: how many
+    buffers hold the values of each column of views.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Message:
     packed: bool = False
     buffers: tuple[tuple[int, ...], ...] = ()
     nulls: tuple[int, ...] = ()
+    of_views: tuple[int, ...] = ()
 
 
 def read_stream(file: pa.NativeFile, size: int) -> list[Message]:
@@ -133,7 +135,9 @@ def _read_one(file: pa.NativeFile, at: int, size: int) -> Message | None:
     packed = batch.has(3)
     buffers = tuple(batch.structs(2, "<qq")) if packed else ()
     nulls = tuple(count for (count,) in batch.structs(1, "<8xq")) if kind == _BATCH else ()
-    return Message(_KINDS[kind], at, body + body_bytes, body, rows, packed=packed, buffers=buffers, nulls=nulls)
+    of_views = tuple(count for (count,) in batch.structs(4, "<q")) if packed else ()
+    of = {"packed": packed, "buffers": buffers, "nulls": nulls, "of_views": of_views}
+    return Message(_KINDS[kind], at, body + body_bytes, body, rows, **of)
 
 
 def unpacked_bytes(message: Message, data: pa.Buffer) -> int:

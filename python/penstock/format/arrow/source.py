@@ -22,7 +22,8 @@ from penstock.derived.decoded import MEMORY_BYTES, DecodedParts
 from penstock.format.arrow.batches import DAMAGED, ArrowFile, Batches, bytes_of, open_file
 from penstock.format.arrow.messages import FILE_MAGIC, BigEndian, Message, read_file, read_stream
 from penstock.format.arrow.nodes import nodes_of
-from penstock.source.manifest import TableManifest
+from penstock.format.arrow.unpacked import UnpackedColumns, unpacked_columns
+from penstock.source.manifest import MOST_IDS, TableManifest
 from penstock.source.protocol import Access
 from penstock.source.tables.mapped_shards import MappedShards
 from penstock.source.tables.ranged_file import open_shard
@@ -62,7 +63,10 @@ class Ready(Generic[MadeT]):
 
 @dataclass(frozen=True, eq=False)
 class ArrowBatches:
-    """Rows of Arrow files, batch after batch: out of `ready` where they lie, else out of `decoded`."""
+    """Rows of Arrow files, batch after batch: out of `ready` where they lie, else out of `decoded`.
+
+    unpacked: what columns take unpacked; None where none without a fixed shape is compressed.
+    """
 
     manifest: TableManifest
     spec: Spec
@@ -73,6 +77,7 @@ class ArrowBatches:
     block_rows: int | None = None
     access: Access = Access.BLOCKS
     null_counts: Mapping[str, int | None] = field(default_factory=dict)
+    unpacked: UnpackedColumns | None = None
     reads_columns_alone: ClassVar[bool] = True
 
     def load(self, first: int, rows: int) -> Columns | Rows:
@@ -101,6 +106,15 @@ class ArrowBatches:
         return join_rows([as_rows(part, self.spec, count) for part, count in zip(parts, counts, strict=True)])
 
     @property
+    def unpacked_bytes(self) -> int:
+        """See `source.protocol.CompressedSource`. Text that may be null is written out in blocks, wherever it repeats."""
+        size = self.manifest.held_bytes
+        if self.unpacked is not None:
+            size = self.unpacked.size_bytes(self.batches.columns, self.manifest.samples)
+        is_written = any(field.nullable and not field.required.is_fixed for field in self.spec.values())
+        return max(size, self.decoded_bytes) if is_written else size
+
+    @property
     def decoded_bytes(self) -> int:
         """Bytes of all rows in batches, as the first record batch has them."""
         return self.batches.written_row_bytes * self.manifest.samples
@@ -108,7 +122,10 @@ class ArrowBatches:
     def keep_within(self, memory_bytes: int) -> int:
         """See `source.protocol.KeepingSource`."""
         every = range(len(self.batches))
-        working = max((self.batches.working_bytes(batch) for batch in every if self._is_decoded(batch)), default=0)
+        is_more = self.unpacked_bytes > self.manifest.held_bytes
+        row_bytes = -(-self.unpacked_bytes // max(1, self.manifest.samples)) if is_more else 0
+        sizes = (self.batches.working_bytes(batch, row_bytes) for batch in every if self._is_decoded(batch))
+        working = max(sizes, default=0)
         return self.decoded.keep_within(memory_bytes, working) if working else 0
 
     def _is_decoded(self, batch: int) -> bool:
@@ -134,19 +151,20 @@ class ArrowBatches:
 
     def only(self, names: Sequence[str]) -> ArrowBatches:
         """The same rows with these columns alone."""
-        return self._only(names, self.manifest.held_bytes)
+        return self._only(names)
 
     def once(self, names: Sequence[str]) -> ArrowBatches:
         """The same rows with these columns alone, of which nothing is written to the cache."""
-        return self._only(names, min(self.manifest.held_bytes, MEMORY_BYTES))
+        return self._only(names, MEMORY_BYTES)
 
-    def _only(self, names: Sequence[str], held_bytes: int) -> ArrowBatches:
+    def _only(self, names: Sequence[str], most_bytes: int = MOST_IDS) -> ArrowBatches:
         known = {column.name: column for column in self.batches.columns}
         columns, spec = tuple(known[name] for name in names), {name: self.spec[name] for name in names}
         batches = replace(self.batches, columns=columns, spec=spec)
-        decoded = DecodedParts(batches.decode, batches.key, len(batches), held_bytes)
         ready, short = Ready(batches.load, _READY), Ready(batches.short_rows, _SHORT)
-        return replace(self, spec=spec, batches=batches, ready=ready, short=short, decoded=decoded)
+        made = replace(self, spec=spec, batches=batches, ready=ready, short=short)
+        total_bytes = min(made.unpacked_bytes, most_bytes)
+        return replace(made, decoded=DecodedParts(batches.decode, batches.key, len(batches), total_bytes))
 
 
 def _slice(column: Any, start: int, count: int) -> Any:
@@ -189,10 +207,12 @@ def open_arrow(shards: Shards, read: ByteRanges, options: Options, name: str = "
         number,
         first_row,
     )
-    decoded = DecodedParts(batches.decode, batches.key, len(batches), held)
+    unpacked = unpacked_columns(files, columns, shards, read, options.limits)
+    total_bytes = held if unpacked is None else unpacked.size_bytes(columns, manifest.samples)
+    decoded = DecodedParts(batches.decode, batches.key, len(batches), total_bytes)
     exact = {column.name: nulls[column.name] for column in columns if not column.field.shape and len(column.path) == 1}
     ready, short = Ready(batches.load, _READY), Ready(batches.short_rows, _SHORT)
-    return ArrowBatches(manifest, spec, batches, ready, short, decoded, null_counts=exact)
+    return ArrowBatches(manifest, spec, batches, ready, short, decoded, null_counts=exact, unpacked=unpacked)
 
 
 def _nulls_in(files: Sequence[ArrowFile], column: TableColumn) -> int | None:

@@ -12,7 +12,8 @@ from penstock.core.columns.spec import Spec
 from penstock.core.files.byte_ranges import ByteRanges
 from penstock.core.limits import DEFAULT_LIMITS, Limits
 from penstock.plan.node import Known, Node
-from penstock.source.protocol import Access, AnySource, BlockSource, DecodedSource
+from penstock.source.nulls import stored
+from penstock.source.protocol import Access, AnySource, BlockSource, CompressedSource, DecodedSource
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,19 +55,19 @@ class Read(Node):
 
         A source that `reads_columns_alone` may have fewer columns than its manifest counts: those of fixed shape say what they take.
         """
-        source = self.opened.source
+        source, fields = stored(self.opened.source), [*self.opened.source.spec.values()]
         if not isinstance(source, BlockSource) and not getattr(source, "lies_across", False):
             return source.manifest.open_bytes
-        if getattr(source, "reads_columns_alone", False):
-            fields = [field.required for field in source.spec.values()]
-            if all(field.is_fixed for field in fields):
-                return self.samples * sum(field.row_bytes for field in fields)
-        return max(self.size_bytes, self.samples * sum(field.row_bytes for field in source.spec.values()))
+        required = [field.required for field in fields]
+        if getattr(source, "reads_columns_alone", False) and all(field.is_fixed for field in required):
+            return self.samples * sum(field.row_bytes for field in required)
+        unpacked_bytes = source.unpacked_bytes if isinstance(source, CompressedSource) else 0
+        return max(self.size_bytes, unpacked_bytes, self.samples * sum(field.row_bytes for field in fields))
 
     @property
     def decoded_bytes(self) -> int:
         """Bytes of all of them as batches hold them, about: every value written out."""
-        source = self.opened.source
+        source = stored(self.opened.source)
         return max(self.open_bytes, source.decoded_bytes if isinstance(source, DecodedSource) else 0)
 
     @property

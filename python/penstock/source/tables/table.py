@@ -229,9 +229,14 @@ def column_of(array: pa.Array, column: TableColumn, *, keeps_repeated: bool = Fa
 _UNSUSPICIOUS_BYTES = 1 << 30
 
 
+def allowed_bytes(packed_bytes: int, limits: Limits) -> int:
+    """What a packed table of so many bytes may take unpacked."""
+    return max(_UNSUSPICIOUS_BYTES, min(limits.unpacked_bytes, limits.ratio * packed_bytes))
+
+
 def check_unpacked(unpacked_bytes: int, packed_bytes: int, limits: Limits, place: str) -> None:
     """DataError for packed tables that would fill the memory out of all proportion to their size."""
-    allowed = max(_UNSUSPICIOUS_BYTES, min(limits.unpacked_bytes, limits.ratio * packed_bytes))
+    allowed = allowed_bytes(packed_bytes, limits)
     if unpacked_bytes > allowed:
         raise DataError(
             f"{place}: {packed_bytes:,} bytes would become {unpacked_bytes:,} in memory, where {allowed:,} are allowed; "
