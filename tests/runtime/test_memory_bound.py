@@ -95,7 +95,9 @@ def test_windows_that_do_not_fit_are_refused_with_what_would(tmp_path: Path) -> 
 def test_lanes_that_fit_are_named_where_blocks_are_few(tmp_path: Path) -> None:
     """64 lanes of 100 blocks have one each, which is longer than fewer lanes would have: what fits follows from the order of these."""
     plan = chunked(tmp_path, 10_000, (100, 15_000)).shuffle(seed=0)
-    with pytest.raises(ps.PlanError, match=r"lanes=\d+") as refused:
+    with pytest.raises(
+        ps.PlanError, match=r"64 lanes × 2 of a window × [\d,]+ bytes, but no more than the data has\).*lanes=\d+"
+    ) as refused:
         ps.Loader(plan.batch(64), memory="256MB")
     lanes = int(re.findall(r"lanes=(\d+)", str(refused.value))[0])
     with ps.Loader(plan.batch(64, lanes=lanes), memory="256MB") as loader:
@@ -250,18 +252,39 @@ def test_dictionaries_with_nulls_are_written_out_and_count_so(tmp_path: Path, fo
         ps.Loader(plans["null"], memory="128MB")
     decoding = int(re.findall(r"([\d,]+\d) to decode", str(refused.value))[0].replace(",", ""))
     assert decoding > 200_000_000
+    assert "use files of smaller row groups or record batches, or memory=" in str(refused.value)
     with ps.Loader(plans["whole"], memory="128MB") as loader:
         assert len(next(iter(loader))["x"]) == 100
 
 
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_the_budget_that_is_named_does_for_a_loader_that_had_no_other(tmp_path: Path, format: str) -> None:
+    """Of a larger budget more is kept decoded: that counts in what is named."""
+    table = pa.table({"x": pa.array([60_000 * b"x"] * 500)})
+    if format == "parquet":
+        pq.write_table(pa.concat_tables([table] * 4), tmp_path / "x", row_group_size=500, use_dictionary=False)
+    else:
+        with pa.ipc.new_file(
+            tmp_path / "x", table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+        ) as writer:
+            for _ in range(4):
+                writer.write_table(table)
+    with pytest.raises(ps.PlanError, match="memory=") as refused:
+        ps.Loader(ps.read(tmp_path / "x").batch(16), memory="64MB")
+    needed = int(re.findall(r"memory=([\d,]+\d) for the Loader", str(refused.value))[0].replace(",", ""))
+    with ps.Loader(ps.read(tmp_path / "x").batch(16), memory=needed) as loader:
+        assert lowered_of(loader).needs.size_bytes <= needed
+        assert len(next(iter(loader))["x"]) == 16
+
+
 @pytest.mark.parametrize("nulls", [None, "arrow"])
 def test_parts_are_set_aside_whether_or_not_values_are_missing(tmp_path: Path, nulls: Any) -> None:
-    """Row groups of 16 MB: three times that are taken to decode one."""
+    """A row group of 16 MB: four times that is taken to decode it, and some is kept."""
     texts = [None if nulls and row == 7 else 80_000 * "x" for row in range(200)]
     pq.write_table(pa.table({"n": range(200), "x": texts}), tmp_path / "x.parquet", use_dictionary=False)
     data = ps.read(tmp_path / "x.parquet") if nulls is None else ps.read(tmp_path / "x.parquet", nulls=nulls)
     with ps.Loader(data.shuffle(seed=0).batch(10), memory="100MB") as loader:
-        assert 48_000_000 <= lowered_of(loader).needs.decoding_bytes <= 70_000_000
+        assert 64_000_000 <= lowered_of(loader).needs.decoding_bytes <= 100_000_000
         assert sum(len(batch["n"]) for batch in loader) == 200
 
 

@@ -69,7 +69,7 @@ class DecodedParts:
         self._files: DerivedFiles | None = None
         self._doing: dict[int, Future[Rows]] = {}
         self._lock = threading.Lock()
-        self._together = _SMALL_TOGETHER if part_bytes <= _SMALL_BYTES else _TOGETHER
+        self._together = self._most_together
         self._turn = threading.Semaphore(self._together)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -87,8 +87,21 @@ class DecodedParts:
                 self._memory.bound(self._kept_bytes)
             if (fitting := max(1, memory_bytes // _KEPT_PART // max(1, working_bytes))) < self._together:
                 self._together, self._turn = fitting, threading.Semaphore(fitting)
-        kept_bytes = self._total_bytes if self.stays_in_memory else min(working_bytes, self._kept_bytes)
-        return kept_bytes + self._together * working_bytes
+        return self._needed(self._kept_bytes, self._together, working_bytes)
+
+    def needed_within(self, memory_bytes: int, working_bytes: int) -> int:
+        """How much `keep_within` would say first of such a loader; nothing changes."""
+        kept_bytes = min(MEMORY_BYTES, memory_bytes // _KEPT_PART)
+        fitting = max(1, memory_bytes // _KEPT_PART // max(1, working_bytes))
+        return self._needed(kept_bytes, min(self._most_together, fitting), working_bytes)
+
+    def _needed(self, kept_bytes: int, together: int, working_bytes: int) -> int:
+        stays = self._total_bytes <= kept_bytes
+        return (self._total_bytes if stays else min(working_bytes, kept_bytes)) + together * working_bytes
+
+    @property
+    def _most_together(self) -> int:
+        return _SMALL_TOGETHER if self._part_bytes <= _SMALL_BYTES else _TOGETHER
 
     def slice(self, number: int, first: int, rows: int) -> Rows:
         """Rows [first, first + rows) of a part; they keep nothing else in memory alive."""

@@ -71,6 +71,10 @@ class HuggingFace:
         """See `source.protocol.KeepingSource`."""
         return self.inner.keep_within(memory_bytes)
 
+    def needed_within(self, memory_bytes: int) -> int:
+        """See `source.protocol.KeepingSource`."""
+        return self.inner.needed_within(memory_bytes)
+
     def bounds(self, names: Sequence[str]) -> list[Bounds]:
         """What Parquet files say of these columns."""
         return self.inner.bounds(names) if isinstance(self.inner, parquet.Parquet) and self.rows is None else []

@@ -14,7 +14,7 @@ from penstock.runtime.free_memory import LEAST_BYTES
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryNeeds:
-    """What a plan holds in any case. blocks: of the runs that read blocks; batch_bytes: a batch on its way; decoding_bytes: what decoding takes and keeps.
+    """What a plan holds in any case. blocks: of the runs that read blocks; batch_bytes: a batch on its way; decoding_bytes: what decoding takes and keeps; parts_bytes: of that, what row groups and record batches take, however blocks are cut; parts_within: what these would take of another limit.
 
     batch_size, lanes: of the plan, on all ranks. blocks_with: rows of a block and blocks of a window, if the batch named so many lanes, and shuffles that name no window so many blocks; None where nodes have files of their own, and share the lanes.
     """
@@ -22,6 +22,8 @@ class MemoryNeeds:
     blocks: tuple[WindowBlocks, ...]
     batch_bytes: int
     decoding_bytes: int
+    parts_bytes: int
+    parts_within: Callable[[int], int]
     batch_size: int
     lanes: int
     blocks_with: Callable[[int, int | None], tuple[int, int]] | None
@@ -48,15 +50,25 @@ class MemoryNeeds:
         least_bytes = self.batch_bytes + self.decoding_bytes + sum(one.least_bytes for one in self.blocks)
         if least_bytes <= max(ALLOWED * limit_bytes, LEAST_BYTES):
             return
+        is_parts = self.batch_bytes + self.parts_bytes > limit_bytes >= self.batch_bytes
         ways = [
             *self._dealt_within(limit_bytes),
-            *([f"shuffle with a smaller {self._shuffled_in}"] if self._is_shuffled else []),
+            *([f"shuffle with a smaller {self._shuffled_in}"] if self._is_shuffled and not is_parts else []),
             *(["smaller batches"] if self.batch_bytes > limit_bytes // 2 else []),
-            f"memory={self.size_bytes:,} for the Loader",
+            *(["files of smaller row groups or record batches"] if is_parts else []),
+            f"memory={self._enough_bytes:,} for the Loader",
         ]
         raise PlanError(
             f"memory={limit_bytes:,} bytes is less than the {self.size_bytes:,} that this plan holds in any case: {', '.join(self.words())}; use {', or '.join(ways)}"
         )
+
+    @property
+    def _enough_bytes(self) -> int:
+        """A limit that is no less than what is held then: of a larger one, more is kept decoded."""
+        others_bytes, found = self.size_bytes - self.parts_bytes, self.size_bytes
+        while (needed := others_bytes + self.parts_within(found)) > found:  # which grows half as much as the limit
+            found = needed
+        return found
 
     @property
     def _is_shuffled(self) -> bool:
@@ -78,12 +90,13 @@ class MemoryNeeds:
         large = max(self.blocks, key=lambda one: one.size_bytes, default=None)
         if large is None or not large.is_shuffled or not large.size_bytes or self.blocks_with is None:
             return 0
-        blocks_with, others_bytes = self.blocks_with, self.size_bytes - large.size_bytes - self.decoding_bytes
+        blocks_with, of_blocks = self.blocks_with, self.decoding_bytes - self.parts_bytes
+        others_bytes = self.size_bytes - large.size_bytes - of_blocks
 
         def needed_bytes(lanes: int) -> int:
             rows, window = blocks_with(lanes, window_blocks)  # where there are few blocks, as many as the lanes ask for
             blocks = replace(large, lanes=-(-large.lanes * lanes // self.lanes), rows=rows, window=window)
-            return blocks.size_bytes + others_bytes + self.decoding_bytes * max(rows, large.rows) // large.rows
+            return blocks.size_bytes + others_bytes + of_blocks * max(rows, large.rows) // large.rows
 
         fewer = (
             lanes for lanes in reversed(divisors(self.batch_size)) if lanes < self.lanes or window_blocks == lanes == 1

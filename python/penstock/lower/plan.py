@@ -143,6 +143,8 @@ def _ready(
             blocks=tuple(each.blocks for each in every if each.blocks is not None),
             batch_bytes=lowered.item_bytes(rows, None) + (0 if lowered.window_bytes else rows * lowered.read_row_bytes),
             decoding_bytes=sum(each.context.budget.aside_bytes for each in every),
+            parts_bytes=sum(each.context.budget.parts_bytes for each in every),
+            parts_within=lambda limit: sum(each.context.budget.parts_within(limit // len(every)) for each in every),
             batch_size=order.batch_size,
             lanes=order.lanes,
             blocks_with=blocks_with,

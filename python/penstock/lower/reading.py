@@ -83,7 +83,8 @@ def _set_aside(context: Context, readings: Iterable[Reading]) -> None:
     budget, limit_bytes = context.budget, context.budget.limit_bytes
     every = {id(source): source for source in (stored(reading.leaf.opened.source) for reading in readings)}
     keeping = [source for source in every.values() if isinstance(source, KeepingSource)]
-    budget.aside_bytes = sum(source.keep_within(limit_bytes // len(keeping)) for source in keeping)
+    budget.aside_bytes = budget.parts_bytes = sum(source.keep_within(limit_bytes // len(keeping)) for source in keeping)
+    budget.parts_within = lambda limit: sum(source.needed_within(limit // len(keeping)) for source in keeping)
 
 
 def _reading(context: Context, leaf: Read, number: int, first_id: int) -> Reading:

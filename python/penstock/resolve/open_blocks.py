@@ -48,14 +48,15 @@ class WindowBlocks:
         return min(self.size_bytes, blocks * self.block_bytes)
 
     def __str__(self) -> str:
-        if self.size_bytes < self.lanes * self.window * self.block_bytes or not self.is_shuffled:
+        if not self.is_shuffled:
             return f"{self.size_bytes:,} for blocks of {self.block_bytes:,} bytes"
-        more = (
-            "half as many again where lanes come to new windows"
-            if self.lanes > 1
-            else "as many again where it comes to a new one"
-        )
-        return f"{self.size_bytes:,} for open blocks ({counted(self.lanes, 'lane')} × {self.window} of a window × {self.block_bytes:,} bytes, and {more})"
+        if self.size_bytes < self.lanes * self.window * self.block_bytes:
+            more = "but no more than the data has"
+        elif self.lanes > 1:
+            more = "and half as many again where lanes come to new windows"
+        else:
+            more = "and as many again where it comes to a new one"
+        return f"{self.size_bytes:,} for open blocks ({counted(self.lanes, 'lane')} × {self.window} of a window × {self.block_bytes:,} bytes, {more})"
 
 
 def open_blocks(resolved: Resolved, rows: RowOrder, lanes: int) -> WindowBlocks:

@@ -93,6 +93,9 @@ class Budget:
         self.waited_s = 0.0
         #: What no item may have: others need it, as sources do that decode parts of files.
         self.aside_bytes = 0
+        #: Of that, what such parts take, however blocks are cut; and what they would take of another limit.
+        self.parts_bytes = 0
+        self.parts_within: Callable[[int], int] = lambda _: 0
         self._begin()
 
     def _begin(self) -> None:

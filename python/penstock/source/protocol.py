@@ -282,6 +282,9 @@ class KeepingSource(Protocol):
     def keep_within(self, memory_bytes: int) -> int:
         """Keeps no more than suits a loader that may hold so much; how much that is at most, with what decoding takes."""
 
+    def needed_within(self, memory_bytes: int) -> int:
+        """How much that would be, if nothing was kept before."""
+
 
 @runtime_checkable
 class NullSource(Protocol):

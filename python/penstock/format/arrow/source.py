@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -121,12 +122,21 @@ class ArrowBatches:
 
     def keep_within(self, memory_bytes: int) -> int:
         """See `source.protocol.KeepingSource`."""
+        working = self._working_bytes
+        return self.decoded.keep_within(memory_bytes, working) if working else 0
+
+    def needed_within(self, memory_bytes: int) -> int:
+        """See `source.protocol.KeepingSource`."""
+        working = self._working_bytes
+        return self.decoded.needed_within(memory_bytes, working) if working else 0
+
+    @cached_property
+    def _working_bytes(self) -> int:
         every = range(len(self.batches))
         is_more = self.unpacked_bytes > self.manifest.held_bytes
         row_bytes = -(-self.unpacked_bytes // max(1, self.manifest.samples)) if is_more else 0
         sizes = (self.batches.working_bytes(batch, row_bytes) for batch in every if self._is_decoded(batch))
-        working = max(sizes, default=0)
-        return self.decoded.keep_within(memory_bytes, working) if working else 0
+        return max(sizes, default=0)
 
     def _is_decoded(self, batch: int) -> bool:
         return not self.batches.is_plain(batch) and not self.batches.is_short(batch)

@@ -160,11 +160,18 @@ class Parquet:
 
     def keep_within(self, memory_bytes: int) -> int:
         """See `source.protocol.KeepingSource`."""
+        return self.decoded.keep_within(memory_bytes, self._working_bytes)
+
+    def needed_within(self, memory_bytes: int) -> int:
+        """See `source.protocol.KeepingSource`."""
+        return self.decoded.needed_within(memory_bytes, self._working_bytes)
+
+    @property
+    def _working_bytes(self) -> int:
         numbers_bytes = _NUMBER_BYTES * sum(not field.required.is_fixed for field in self.spec.values())
         row_bytes = max(self.unpacked_bytes // max(1, self.manifest.samples), numbers_bytes)
         besides_bytes = sum(self.working_row_bytes.get(name, 0.0) for name in self.spec)
-        working_bytes = int(self.stored.parts.rows.max(initial=0)) * (_WORKING_COPIES * row_bytes + besides_bytes)
-        return self.decoded.keep_within(memory_bytes, math.ceil(working_bytes))
+        return math.ceil(int(self.stored.parts.rows.max(initial=0)) * (_WORKING_COPIES * row_bytes + besides_bytes))
 
     def load(self, first: int, rows: int) -> Rows:
         """Rows [first, first + rows)."""
