@@ -122,7 +122,7 @@ def test_unpacked_files_stay_while_a_dataset_reads_them(tmp_path: Path, monkeypa
 
 def wait_for(holds) -> None:
     """Threads of a loader may keep a dataset for a moment."""
-    for _ in range(100):
+    for _ in range(1_000):
         gc.collect()
         if holds():
             return

@@ -30,7 +30,7 @@ def children(of: int | None = None) -> list[int]:
 
 def child_pid(loader: ps.Loader[Any]) -> int:
     """Of its child; earlier tests may have left others."""
-    return child_of(loader)._process._child.pid
+    return int(child_of(loader)._process._child.pid)
 
 
 def gone(numbers: list[int]) -> bool:
@@ -44,7 +44,7 @@ def gone(numbers: list[int]) -> bool:
 
 def runs(number: int) -> bool:
     try:
-        return psutil.Process(number).status() != "zombie"
+        return bool(psutil.Process(number).status() != "zombie")
     except psutil.NoSuchProcess:
         return False
 
