@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 import penstock as ps
+from penstock.processes import worker
 from support.seams import is_awaited
 from support.shared import new_threads, shared_memory
 
@@ -31,7 +32,7 @@ def children() -> list[int]:
 
 def gone(numbers: list[int]) -> bool:
     """Whether these processes end soon."""
-    for _ in range(300):
+    for _ in range(1200):
         if not any(psutil.pid_exists(number) and psutil.Process(number).status() != "zombie" for number in numbers):
             return True
         time.sleep(0.05)
@@ -41,7 +42,7 @@ def gone(numbers: list[int]) -> bool:
 def left(find: Callable[[], Iterable[Any]], before: Iterable[Any]) -> list[Any]:
     """What is new and stays: others have names in /dev/shm for a moment, and what was killed ends once it has a CPU."""
     known = {*before}
-    for _ in range(300):
+    for _ in range(1200):
         if not (new := [one for one in find() if one not in known]):
             return []
         time.sleep(0.05)
@@ -124,8 +125,9 @@ def test_lane_functions_stop_at_once() -> None:
     assert left(children, before) == []
 
 
-def test_processes_stay_when_a_pass_is_broken_off() -> None:
+def test_processes_stay_when_a_pass_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some take seconds to import what a function needs."""
+    monkeypatch.setattr(worker, "_LATE_S", 60.0)  # which answers are late is for the machine's load to say
 
     def tells(batch: dict[str, Any]) -> dict[str, Any]:
         return {**batch, "process": np.full(len(batch["x"]), os.getpid())}
