@@ -36,6 +36,9 @@ pub enum Special {
 /// Letters of a word of WordPiece, for so many of which the library takes memory ahead.
 const LONGEST_WORD: u64 = 1 << 20;
 
+/// Bytes of a word or of a text for which room is not kept: a word takes forty times as much.
+const LONG: usize = 1 << 18;
+
 /// What a thread works with, again and again.
 struct Scratch {
     model: <PipelineModel as Model>::Scratch,
@@ -83,7 +86,20 @@ impl Engine {
         let first_lost = vocabulary::with_lost_bytes(&mut value, &ids);
         let mut made = Self::of_value(&value, ids, false)?;
         made.first_lost = first_lost;
+        made.check_templates()?;
         Ok(made)
+    }
+
+    /// Looks whether what stands around texts are tokens of the vocabulary; in words, for one that is not.
+    fn check_templates(&self) -> Result<(), String> {
+        let (single, pair) = self.templates();
+        let runs = [single, pair].map(|one| [&one.prefix, &one.infix, &one.suffix]);
+        for (token, _) in runs.iter().flatten().flat_map(|run| run.iter()) {
+            if !self.ids.values().any(|&id| id == token.id()) {
+                return Err(format!("its post-processor adds the id {}, which no token has", token.id()));
+            }
+        }
+        Ok(())
     }
 
     /// The tokenizer of a model of SentencePiece.
@@ -218,7 +234,7 @@ impl Engine {
         guarded(|| {
             let whole = |text: &str, out: &mut Vec<PipelineToken>| match &self.cut {
                 _ if self.ends_whole => self.encode_whole_ends(text, &options, out),
-                None => self.inner.encode_into(text, &options, out),
+                None => self.encode_plain(text, &options, out),
                 Some(cut) => self.encode_cut(cut, text, &options, out),
             };
             let made = match &self.pieces {
@@ -241,16 +257,24 @@ impl Engine {
                 Segment::SpecialToken(id) => out.push(PipelineToken::from(id)),
                 Segment::Text { text, .. } => {
                     let blanks = last_blanks(text);
-                    self.inner.encode_into(&text[..blanks], &plain, out)?;
+                    self.encode_plain(&text[..blanks], &plain, out)?;
                     if blanks < text.len() {
                         let mut scratch = self.scratch();
                         self.inner.get_model().tokenize_pipeline(&text[blanks..], &mut scratch.model, out)?;
-                        self.keep(scratch);
+                        self.keep(scratch, text.len() - blanks, 0);
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// As the library does it, but for long texts: what it works with it keeps for ever.
+    fn encode_plain(&self, text: &str, options: &EncodeOptions, out: &mut Vec<PipelineToken>) -> Encoded {
+        if text.len() <= LONG {
+            return self.inner.encode_into(text, options, out);
+        }
+        self.encode_cut(self.inner.get_pre_tokenizer(), text, options, out)
     }
 
     /// The same where a regular expression cuts: what the library does, with the expression compiled.
@@ -261,7 +285,7 @@ impl Engine {
         options: &EncodeOptions,
         out: &mut Vec<PipelineToken>,
     ) -> Encoded {
-        let mut scratch = self.scratch();
+        let (mut scratch, mut longest, size) = (self.scratch(), 0, text.len());
         for outer in self.segments(text, false, options) {
             let (text, offset) = match outer {
                 Segment::SpecialToken(id) => {
@@ -280,6 +304,9 @@ impl Engine {
                     Segment::Text { text, .. } => {
                         scratch.spans.clear();
                         cut.pre_tokenize(text, &mut scratch.cut, &mut scratch.spans)?;
+                        if size > LONG {
+                            longest = scratch.spans.iter().map(|span| span.range().len()).fold(longest, usize::max);
+                        }
                         let mapped = self.maps_bytes.then(|| with_bytes_as_letters(text, &mut scratch.spans));
                         let text = mapped.as_deref().unwrap_or(text);
                         self.encode_spans(text, &mut scratch, out)?;
@@ -287,7 +314,7 @@ impl Engine {
                 }
             }
         }
-        self.keep(scratch);
+        self.keep(scratch, longest, size);
         Ok(())
     }
 
@@ -329,7 +356,14 @@ impl Engine {
         })
     }
 
-    fn keep(&self, scratch: Scratch) {
+    /// For later texts. word, text: bytes of the longest word of a long text, and of the text, that it was used for.
+    fn keep(&self, mut scratch: Scratch, word: usize, text: usize) {
+        if word > LONG {
+            return;
+        }
+        if text > LONG {
+            (scratch.cut, scratch.spans) = (PreTokenizerScratch::default(), Vec::new());
+        }
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
     }
 
@@ -381,4 +415,25 @@ fn last_blanks(text: &str) -> usize {
     let kept = text.trim_end().len();
     let mark = MARK.as_ref().and_then(|mark| mark.find_iter(&text[letter..]).next());
     mark.map_or(kept, |(_, end)| letter + end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::tiktoken;
+
+    #[test]
+    fn room_for_long_texts_is_given_back() {
+        let bytes: Vec<(Vec<u8>, u32)> = (0..=255).map(|byte| (vec![byte], u32::from(byte))).collect();
+        let made = tiktoken::engine(&bytes, r"\S+|\s+", &[]).unwrap();
+        let words = "word ".repeat(LONG / 4);
+        for (text, kept) in [("short", 1), (words.as_str(), 1), (&"w".repeat(LONG + 1), 0), ("short", 1)] {
+            let mut out = Vec::new();
+            made.encode(text, Special::AsText, &mut out).unwrap();
+            assert_eq!(out.len(), text.len());
+            let spare = made.spare.lock().unwrap();
+            assert_eq!(spare.len(), kept);
+            assert!(spare.iter().all(|one| one.spans.capacity() <= LONG));
+        }
+    }
 }

@@ -199,6 +199,8 @@ GOLDEN: dict[str, Any] = {
         (lambda: ps.text.MaskTokens(1, 0), "vocab_size"),
         (lambda: ps.text.SpanCorruption([]), "sentinels"),
         (lambda: ps.text.SpanCorruption(5), "sentinels=5"),
+        (lambda: ps.text.SpanCorruption([5, 6, 5]), "5 stands there twice"),
+        (lambda: ps.text.SpanCorruption([5, 6], end=6), "6 stands there twice"),
         (lambda: ps.text.SpanCorruption([5], mean=0), "mean=0"),
         (lambda: ps.text.FillInTheMiddle(["a", "a", "b"]), "three texts"),
         (lambda: ps.text.FillInTheMiddle("abc"), "three texts"),

@@ -191,6 +191,13 @@ def added_elsewhere(value: dict[str, Any]) -> None:
     value["added_tokens"][0]["id"] = 77
 
 
+def unknown_around(value: dict[str, Any]) -> None:
+    added = {"[CLS]": {"id": "[CLS]", "ids": [99_999], "tokens": ["[CLS]"]}}
+    one = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    both = [*one, {"Sequence": {"id": "B", "type_id": 1}}]
+    value["post_processor"] = {"type": "TemplateProcessing", "single": one, "pair": both, "special_tokens": added}
+
+
 def bad_pattern(value: dict[str, Any]) -> None:
     value["pre_tokenizer"] = {
         "type": "Split",
@@ -214,6 +221,7 @@ FILES = {
     "an unknown model": changed(unknown_model),
     "no model": changed(no_model),
     "an added token of another id": changed(added_elsewhere),
+    "a post-processor of an unknown id": changed(unknown_around),
     "a bad regular expression": changed(bad_pattern),
     "cut": GPT.to_str().encode()[:1000],
 }
@@ -222,7 +230,7 @@ FILES = {
 @pytest.mark.parametrize("kind", FILES)
 def test_files_that_are_no_tokenizers(kind: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes(FILES[kind])
-    with pytest.raises(ps.PlanError, match="Tokenize: "):
+    with pytest.raises(ps.PlanError, match=f"Tokenize: {tmp_path}/tokenizer.json: "):
         ps.text.Tokenize(tmp_path / "tokenizer.json")
 
 
@@ -311,8 +319,13 @@ def test_words_that_do_not_fit(said: dict[str, Any], match: str) -> None:
 
 
 def test_what_is_no_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\na\n")
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "tokenizer.json").write_text(GPT.to_str())
     for given, match in (
         (3, "is no tokenizer"),
+        (tmp_path / "vocab.txt", r"BertWordPieceTokenizer\("),
+        (tmp_path / "saved", r"give '.*saved/tokenizer.json'"),
         (tmp_path / "nowhere", "No such file"),
         ("a.tiktoken", "Tiktoken\\("),
         ("a\0b", "zero byte"),

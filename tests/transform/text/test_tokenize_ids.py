@@ -56,6 +56,19 @@ def test_ids_of_tiktoken(pattern: str) -> None:
     assert mine == encoding.encode_batch(framed, allowed_special="all")
 
 
+@pytest.mark.parametrize("kind", ["gpt", "bert", "llama"])
+def test_ids_of_long_texts(kind: str) -> None:
+    """Beyond 256 KiB a text is done with buffers of its own."""
+    tokenizer = HUGGING_FACE[kind]()
+    special = {"gpt": "<|endoftext|>", "bert": "[SEP]", "llama": "</s>"}[kind]
+    part = "\n".join(mixed_texts(60, 7))
+    texts = [f"{part * (1 + (1 << 18) // len(part.encode()))} {special}{part}", "short"]
+    for way in ("as_text", "as_token"):
+        tokenizer.encode_special_tokens = way == "as_text"
+        theirs = [one.ids for one in tokenizer.encode_batch(texts)]
+        assert tokens(ps.text.Tokenize(tokenizer, special_in_text=way), texts) == theirs
+
+
 SENTENCEPIECE: dict[str, Callable[[], Any]] = {
     "unigram": lambda: like.sentencepiece_like("unigram"),
     "unigram, as it is": lambda: like.sentencepiece_like(

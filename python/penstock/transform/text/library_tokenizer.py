@@ -44,6 +44,9 @@ class LibraryTokenizer:
             raise ValueError(f"the id {max(vocabulary.values())} is beyond int32")
         if len({*vocabulary.values()}) < len(vocabulary):
             raise ValueError("two of its tokens have one id")
+        around = {*self._plain.encode("").ids, *self._plain.encode("", "").ids} - {*vocabulary.values()}
+        if around:
+            raise ValueError(f"its post-processor adds the id {min(around)}, which no token has")
         for one in said.get("added_tokens") or ():
             if vocabulary.get(one["content"]) != one["id"]:
                 raise ValueError(f"the added token {one['content']!r} has id {one['id']}, and would get another one")

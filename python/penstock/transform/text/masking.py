@@ -193,6 +193,12 @@ class SpanCorruption(TextOp):
             raise PlanError(
                 f"SpanCorruption: sentinels={quoted(self.sentinels)}, end={quoted(self.end)}; pass ids of tokens, range(32099, 31999, -1) for T5"
             )
+        said = [int(one) for one in (*ids, *(() if self.end is None else (self.end,)))]
+        twice = next((one for place, one in enumerate(said) if one in {*said[:place]}), None)
+        if twice is not None:
+            raise PlanError(
+                f"SpanCorruption: among sentinels= and end= {twice} stands there twice, so that targets could not be told apart; give each its own"
+            )
         object.__setattr__(self, "sentinels", tuple(int(one) for one in ids))
 
     def makes(self, name: str) -> tuple[str, ...]:

@@ -56,13 +56,19 @@ class Tiktoken:
 
 @dataclass(frozen=True, repr=False)
 class Model:
-    """A tokenizer. kind: "json", "tiktoken" or "sentencepiece". data: the bytes of its file. More is known of an encoding of tiktoken. by_library: whether a tokenizer.json is run by the package `tokenizers`, as the native one does not do it exactly."""
+    """A tokenizer. kind: "json", "tiktoken" or "sentencepiece". data: the bytes of its file. More is known of an encoding of tiktoken. by_library: whether a tokenizer.json is run by the package `tokenizers`, as the native one does not do it exactly. path: of the file, for messages."""
 
     kind: str
     data: bytes
     pattern: str = ""
     special_tokens: tuple[tuple[str, int], ...] = ()
     by_library: bool = False
+    path: str = field(default="", compare=False)
+
+    @property
+    def named(self) -> str:
+        """What messages call it."""
+        return self.path or f"a tokenizer of {len(self.data):,} bytes ({self.kind})"
 
     @cached_property
     def digest(self) -> str:
@@ -100,7 +106,7 @@ def _by_library(model: Model) -> LibraryTokenizer:  # a key
     try:
         return LibraryTokenizer(model.data.decode())
     except (ValueError, UnicodeDecodeError) as error:
-        raise PlanError(f"Tokenize: a tokenizer of {len(model.data):,} bytes (json): {error}; save it anew") from None
+        raise PlanError(f"Tokenize: {model.named}: {error}; save it anew") from None
 
 
 @lru_cache(maxsize=_KEPT)
@@ -113,7 +119,7 @@ def _native(model: Model, spans: bool) -> kernels.TextTokenizer:  # a key
         return kernels.TextTokenizer.of_json(model.data.decode(), spans)
     except (ValueError, UnicodeDecodeError) as error:
         raise PlanError(
-            f"Tokenize: a tokenizer of {len(model.data):,} bytes ({model.kind}): {error}; give a tokenizer.json, a .tiktoken file or a model of SentencePiece, or tokenize in map()"
+            f"Tokenize: {model.named}: {error}; give a tokenizer.json, a .tiktoken file or a model of SentencePiece, or tokenize in map()"
         ) from None
 
 
@@ -142,7 +148,13 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise PlanError(f"Tokenize: {path}: {error.strerror}; give the path of a tokenizer's file") from None
+        inside = path / "tokenizer.json"
+        better = (
+            f"give {str(inside)!r}"
+            if inside.is_file()
+            else "give the path of a tokenizer's file, or the tokenizer itself as its library loads it"
+        )
+        raise PlanError(f"Tokenize: {path}: {error.strerror}; {better}") from None
 
 
 def _of_file(path: Path) -> Model:
@@ -151,7 +163,12 @@ def _of_file(path: Path) -> Model:
             f"Tokenize: {path}: a file of tiktoken does not say how texts are cut; write Tiktoken({str(path)!r}, pattern=…)"
         )
     data = _read(path)
-    return Model("json" if data.lstrip()[:1] == b"{" else "sentencepiece", data)
+    is_json = data.lstrip()[:1] == b"{"
+    if path.suffix == ".txt" and not is_json:
+        raise PlanError(
+            f"Tokenize: {path}: a list of tokens does not say how texts are cut; give tokenizers.BertWordPieceTokenizer({str(path)!r}) for BERT's"
+        )
+    return Model("json" if is_json else "sentencepiece", data, path=str(path))
 
 
 def _of_tiktoken(given: Tiktoken) -> Model:
