@@ -21,7 +21,7 @@ from penstock.core.files.byte_ranges import ByteRanges, Progress
 from penstock.core.files.cache_dirs import size_of
 from penstock.core.installing import pip_install
 from penstock.core.limits import DEFAULT_LIMITS, Limits
-from penstock.core.messages import printable, printable_lines, quoted
+from penstock.core.messages import plain_signs, printable, printable_lines, quoted
 from penstock.core.verbs.options_by_name import options_by_name
 from penstock.core.verbs.padding import as_names, as_padding_value
 from penstock.core.verbs.trainers import refuse_trainers
@@ -1481,7 +1481,7 @@ class Dataset:
             rows = f"{len(self):,} samples"
         except PlanError:
             rows = "as many samples as come"
-        return printable(f"Dataset({rows}: {_verbs(self.root)})")
+        return plain_signs(printable(f"Dataset({rows}: {_verbs(self.root)})"))
 
     @property
     def spec(self) -> Spec:

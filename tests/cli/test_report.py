@@ -121,6 +121,18 @@ with ps.Loader(ps.from_arrays({{"x": np.arange(64)}}).batch(4)) as loader:
     assert json.loads(shown[3])["loaders"][0]["last"]["verdict"] == "5 µs → Loader(…), données"
 
 
+def test_no_file_that_is_read_is_written_over(run: str, tmp_path: Path) -> None:
+    other = written(tmp_path / "other.jsonl", a_run(3))
+    (tmp_path / "link.html").symlink_to(run)
+    before = Path(run).read_bytes()
+    for output in (run, str(tmp_path / "link.html"), other):
+        assert "this file is read, and would be written over" in complaint(run, other, "-o", output)
+    found = invoke("trace", "merge", run, other, "-o", other)
+    assert "this file is read, and would be written over" in found.stderr.replace("\n", "")
+    assert Path(run).read_bytes() == before
+    assert Path(other).stat().st_size
+
+
 def test_where_the_page_cannot_be_written(run: str, tmp_path: Path) -> None:
     assert "name a file that can be written" in complaint(run, "-o", str(tmp_path / "none" / "run.html"))
 

@@ -72,6 +72,16 @@ def test_a_child_is_told_what_it_needs_to_make_batches() -> None:
     assert LoaderOptions(**told.sent).memory_bytes == told.memory_bytes == 10**9
 
 
+class Exports:
+    """An exporter, if one is made of it."""
+
+    def write(self, snapshot: object, events: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -80,6 +90,10 @@ def test_a_child_is_told_what_it_needs_to_make_batches() -> None:
         ({"epochs": 0}, "epochs=0; at least one pass must be made"),
         ({"memory": 0}, "memory=0; batches made ahead take some bytes"),
         ({"equal_parts": 1}, "equal_parts=1; choose True or False"),
+        (
+            {"observe": [Exports]},
+            "test_options.Exports'>; pass names of exporters, such as 'jsonl:run.jsonl', or objects",
+        ),
         ({"isolation": "thread"}, "isolation='thread'; choose 'process'"),
     ],
 )

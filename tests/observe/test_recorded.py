@@ -28,6 +28,7 @@ def test_the_verdict_is_right(path: Path) -> None:
     values = json.loads(path.read_text(encoding="utf-8"))
     found = judge(snapshot_of(values["snapshot"]))
     assert found.advice[0].rule == values["rule"], found.text
+    assert str(found).isascii()  # every output shows it
 
 
 def test_there_are_some() -> None:

@@ -69,6 +69,22 @@ def test_all_that_a_report_says_prints_where_the_output_is_ascii() -> None:
     assert text.isascii()
 
 
+def test_loaders_datasets_and_figures_print_where_the_output_is_ascii() -> None:
+    """Stages below a filter have two names, and the tuner's numbers with them."""
+    data = ps.from_arrays({"x": np.arange(512)}).map(lambda batch: batch)
+    data = data.filter(lambda row: row["x"] % 2 == 0).batch(16)
+    with ps.Loader(data, epochs=1) as loader:
+        for _ in loader:
+            pass
+        found, headspace = loader.stats(), loader.headspace(steps=1)
+        for _ in headspace:
+            pass
+        for told in (data, loader, headspace, found, *found.advice, *(one.name for one in found.stages)):
+            assert str(told).isascii()
+            assert repr(told).isascii()
+    assert any(one.name.startswith("map ") and " -> filter" in one.name for one in found.stages), found.stages
+
+
 def test_figures_are_read_like_the_dict_that_they_were(loader: ps.Loader) -> None:
     for _ in loader:
         pass

@@ -55,7 +55,7 @@ def test_datasets_do_not_change() -> None:
     base = ps.from_arrays({"x": np.arange(10)})
     base.shuffle().batch(2)
     assert [node.verb for node in base.nodes] == ["read"]
-    assert repr(base.batch(2)) == "Dataset(10 samples: read → batch)"
+    assert repr(base.batch(2)) == "Dataset(10 samples: read -> batch)"
 
 
 def test_explained() -> None:

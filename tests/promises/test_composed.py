@@ -181,7 +181,7 @@ def test_describing_does_no_io(tmp_path: Path) -> None:
     (tmp_path / "x.jpg").unlink()
     for part in ("input 1", "1. concat inputs=2", "Source 1: 1 samples", "read (io"):
         assert part in plan.explain()
-    assert repr(plan) == "Dataset(2 samples: [read, read] → concat → transform → batch)"
+    assert repr(plan) == "Dataset(2 samples: [read, read] -> concat -> transform -> batch)"
     assert len(plan) == 2
 
 

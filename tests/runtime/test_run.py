@@ -643,7 +643,7 @@ def test_figures_stay_after_the_end() -> None:
 def test_a_loader_shows_itself() -> None:
     loader = ps.Loader(numbers(20).shuffle().batch(4), rank=1, world_size=2)
     assert repr(loader) == (
-        "Loader(Dataset(20 samples: read → shuffle → batch), rank 1 of 2: 5 steps of 2 rows an epoch, to numpy; next is epoch 0, "
+        "Loader(Dataset(20 samples: read -> shuffle -> batch), rank 1 of 2: 5 steps of 2 rows an epoch, to numpy; next is epoch 0, "
         "step 0)"
     )
     next(iter(loader))

@@ -374,8 +374,8 @@ def test_lane_stages_are_tuned_under_their_own_names() -> None:
     with ps.Loader(dataset) as loader:
         next(iter(loader))
         names = set(loader.stats()["tuning"]["values"])
-    below = {name for name in names if "→" in name}
-    assert any(name.startswith("map waits → filter") for name in below)
+    below = {name for name in names if "->" in name}
+    assert any(name.startswith("map waits -> filter") for name in below)
     assert "kernels" in names, "one number for all"
 
 

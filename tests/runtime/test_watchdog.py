@@ -98,7 +98,7 @@ def test_what_runs_below_a_lane_stage_is_named_with_it(told: Told) -> None:
     plan = numbers().map(stuck).filter(lambda batch: batch["id"] >= 0).batch(4, steps=10)
     with ps.Loader(plan, watchdog=PATIENCE_S) as loader:
         assert sum(len(batch["id"]) for batch in loader) == 40
-    assert any("  map Stuck → filter(" in text and ": works, piece " in text for text in told.texts)
+    assert any("  map Stuck -> filter(" in text and ": works, piece " in text for text in told.texts)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import os
 import sys
 from enum import StrEnum
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -55,6 +56,13 @@ def open_dataset(paths: list[str], **options: Any) -> Dataset:
         return (
             read(paths, progress=report, nulls="arrow", **options) if has_nulls and "nulls" not in options else opened
         )
+
+
+def keep_inputs(output: Path, *inputs: Path | None) -> None:
+    """PlanError where a command would write over what it reads."""
+    for path in inputs:
+        if path is not None and path.exists() and output.exists() and output.samefile(path):
+            raise PlanError(f"--output {output}: this file is read, and would be written over; name another one")
 
 
 def named_in_module(asked: str, named: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.console import out, print_json, table
-from penstock.cli.opening import Json
+from penstock.cli.opening import Json, keep_inputs
 from penstock.core.errors import DataError
 from penstock.core.files.whole import write_whole
 from penstock.core.messages import counted, printable
@@ -46,6 +46,8 @@ def report(run: Run, other: Other = None, output: Output = None, as_json: Json =
         penstock report before.jsonl after.jsonl -o both.html
         penstock report run.jsonl --json | jq '.loaders[0].samples_per_s'
     """
+    if output is not None:
+        keep_inputs(output, run, other)
     runs = [_histories(path) for path in (run, other) if path is not None]
     names = _names(run, other)
     if output is not None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.console import escape, out
+from penstock.cli.opening import keep_inputs
 from penstock.core.errors import PlanError
 from penstock.core.files.whole import write_whole
 from penstock.core.warnings import warn
@@ -36,6 +37,7 @@ def merge(
     """
     if len(traces) < 2:
         raise PlanError(f"trace merge: {len(traces)} trace; name two or more, of Penstock and of torch.profiler")
+    keep_inputs(Path(output), *map(Path, traces))
     found = [read_trace(path) for path in traces]
     whole = merged(found)
     write_whole(Path(output), json.dumps(whole).encode())

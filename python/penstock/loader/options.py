@@ -104,7 +104,9 @@ class LoaderOptions:
         given = self.observe
         found = (given,) if isinstance(given, str) or not isinstance(given, Sequence) else tuple(given)
         for one in found:
-            if not isinstance(one, str) and not all(callable(getattr(one, name, None)) for name in ("write", "close")):
+            if not isinstance(one, str) and (
+                isinstance(one, type) or not all(callable(getattr(one, name, None)) for name in ("write", "close"))
+            ):
                 raise PlanError(
                     f"observe={quoted(one)}; pass names of exporters, such as 'jsonl:run.jsonl', or objects with write(snapshot, events) and close()"
                 )

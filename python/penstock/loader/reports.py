@@ -35,7 +35,7 @@ class LoaderNow:
         steps = share.steps_of(here.epoch)
         count = "as many" if steps is None else f"{steps:,}"
         delivery = options.to if options.device is None else f"{options.to} on {options.device}"
-        return (
+        return plain_signs(
             f"Loader({self.dataset!r}, {self._rank}: {count} steps of {up_to}{share.batch_size:,} rows {'as the data gives in ' if steps is None else ''}an epoch, "
             f"to {delivery}; next is epoch {here.epoch}, step {here.step})"
         )

@@ -90,7 +90,7 @@ def all_meters(meters: Sequence[Meter], below: Sequence[LaneStageFigures]) -> li
     for stage in below:
         if (run := stage.run) is not None:
             *inner, last = all_meters(run.meters, stage.below)
-            found += [replace(meter, name=f"{meter.name} → {stage.name}") for meter in inner] + [last]
+            found += [replace(meter, name=f"{meter.name} -> {stage.name}") for meter in inner] + [last]
             waited_s += run.waited_s
     busy_s, waiting_s = first.busy_s - min(waited_s, first.busy_s), first.waiting_for_input_s + waited_s
     return [*found, replace(first, busy_s=busy_s, waiting_for_input_s=waiting_s), *others] if found else [*meters]
@@ -107,7 +107,7 @@ def all_tuning(run: Any, below: Sequence[LaneStageFigures]) -> dict[str, Any]:
         if (inner := stage.run) is None:
             continue
         more, later_s = all_tuning(inner, stage.below), inner.started_at - run.started_at
-        names = {name: f"{name} → {stage.name}" for name in more["values"]}
+        names = {name: f"{name} -> {stage.name}" for name in more["values"]}
         found["values"] |= {names[name]: value for name, value in more["values"].items()}
         found["changes"] += more["changes"]
         found["decisions"] += [

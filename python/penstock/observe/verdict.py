@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from penstock.core.messages import plain_signs
 from penstock.observe.rules import RULES
 from penstock.observe.rules.finding import RuleFinding
 from penstock.observe.rules.seen import SeenRun
@@ -40,7 +41,8 @@ def judge(snapshot: Snapshot) -> Verdict:
     if not snapshot.wait.count and not seen.is_fed and first.bottleneck != "start":
         return Verdict("nothing", _ONLY_FIRST)
     others = [one for one in findings[1:_MOST] if one.advice.rule != _LAST]
-    return Verdict(first.bottleneck, _text(seen, first), tuple(one.advice for one in (first, *others)))
+    advice = tuple(_plain(one.advice) for one in (first, *others))
+    return Verdict(first.bottleneck, plain_signs(_text(seen, first)), advice)
 
 
 def judged(snapshot: Snapshot) -> Snapshot:
@@ -56,6 +58,12 @@ def gain_words(gain: float | None) -> str:
     if gain is None or gain < 1 + _WORTH:
         return ""
     return f"up to {gain:.1f} times the rate" if gain >= 2 else f"up to {gain - 1:.0%} more"
+
+
+def _plain(advice: Advice) -> Advice:
+    """What a rule says, for users who print it on any output."""
+    evidence, remedy, change = map(plain_signs, (advice.evidence, advice.remedy, advice.change))
+    return replace(advice, evidence=evidence, remedy=remedy, change=change)
 
 
 def _text(seen: SeenRun, found: RuleFinding) -> str:

@@ -145,7 +145,7 @@ class Run:
 
     def _named(self, stage: Stage) -> str:
         """A stage's name in what is recorded: with that of the lane stage that it works for."""
-        return stage.name if self._below in ("", stage.name) else f"{stage.name} → {self._below}"
+        return stage.name if self._below in ("", stage.name) else f"{stage.name} -> {self._below}"
 
     def __iter__(self) -> Iterator[Item]:
         return self
@@ -274,7 +274,7 @@ class _BudgetNotes:
 
 def _tell_of(recorder: Recorder, decision: Decision) -> None:
     now, thread = time.perf_counter(), threading.get_native_id()
-    change = f"{decision.knob} {decision.before} → {decision.after}"
+    change = f"{decision.knob} {decision.before} -> {decision.after}"
     recorder.add(("tune", change, now, now, thread, -1, -1, 0, 0, 0))
 
 

@@ -133,7 +133,7 @@ def _text(patience_s: float, run: Run, below: Sequence[RunsBelow], about: Callab
 
 def _named(stage: StageNow, lane: str) -> str:
     """A stage's name, as reports have it: with that of the lane stage that it works for."""
-    return f"{stage.name} → {lane}" if lane and stage.name != lane else stage.name
+    return f"{stage.name} -> {lane}" if lane and stage.name != lane else stage.name
 
 
 def _lines(stage: StageNow, lane: str, now: float) -> list[str]:

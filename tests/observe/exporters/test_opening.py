@@ -52,6 +52,24 @@ def test_what_names_nothing(text: object) -> None:
         open_exporter(text)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("text", ["jsonl:{0}/a.jsonl,trace:t.json", "trace:{0}/t.json, nvtx", "emf:-,jsonl:b,c:d"])
+def test_what_names_several(text: str, tmp_path: Path) -> None:
+    """As PENSTOCK_OBSERVE does; a file of that name would be no help."""
+    with pytest.raises(PlanError, match=r"is another exporter; write each as a text of its own"):
+        open_exporter(text.format(tmp_path))
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("word", ["{local_rank}", "{ranks}"])
+def test_a_word_that_stands_for_nothing(word: str, tmp_path: Path) -> None:
+    """All ranks would write the same file."""
+    with pytest.raises(
+        PlanError, match=rf"jsonl': {word} stands for nothing; there are {{rank}}, {{pid}} and {{host}}"
+    ):
+        open_exporter(f"jsonl:{tmp_path}/{word}.jsonl")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_an_unknown_name_lists_the_others() -> None:
     with pytest.raises(
         PlanError, match=r"no exporter 'promethius'; there are emf, jsonl, .*xprof; did you mean 'prometheus'\?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import socket
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -35,6 +36,9 @@ EXPORTERS = {
     "xprof": "open_xprof",
 }
 
+#: What stands in a target behind a comma where PENSTOCK_OBSERVE's form was passed; a word in braces.
+_ANOTHER, _WORD = re.compile(rf",\s*({'|'.join(EXPORTERS)})\s*(?:[:,]|$)"), re.compile(r"\{[a-z_]+\}")
+
 
 def open_exporter(text: str, rank: int = 0) -> Exporter:
     """The exporter that a text names, ready to take snapshots.
@@ -45,10 +49,18 @@ def open_exporter(text: str, rank: int = 0) -> Exporter:
     if not isinstance(text, str) or not text.strip():
         raise PlanError(f"observe={quoted(text)}: name an exporter, as in 'prometheus:9464' or 'jsonl:run.jsonl'")
     name, _, target = text.strip().partition(":")
+    if (another := _ANOTHER.search(target)) is not None:
+        raise PlanError(
+            f"observe={name!r}: its target goes on with {another[1]!r}, which is another exporter; write each as a text of its own, observe=[…, …]"
+        )
     open_one = _ours(name) if name in EXPORTERS else _of_others(name)
     for word, value in (("{rank}", rank), ("{pid}", os.getpid()), ("{host}", socket.gethostname())):
         target = target.replace(word, str(value))
     if name in EXPORTERS:
+        if (unknown := _WORD.search(target)) is not None:
+            raise PlanError(
+                f"observe={name!r}: {unknown[0]} stands for nothing; there are {{rank}}, {{pid}} and {{host}}"
+            )
         return open_one(target)
     return _checked(name, open_one, target)
 
