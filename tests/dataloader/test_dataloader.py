@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 import torch
 from torch.utils.data import (
@@ -54,6 +53,7 @@ from support.dataloader_cases import (
     Together,
     as_generator,
     as_list,
+    fetchers,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:penstock. DataLoader. .* draws random numbers")
@@ -321,9 +321,8 @@ def test_a_process_that_is_killed_is_told() -> None:
     loader = DataLoader(Slow(), batch_size=5)
     iterator = iter(loader)
     list(islice(iterator, 4))
-    for one in psutil.Process().children():
-        if "penstock.torch" in " ".join(one.cmdline()):
-            one.send_signal(signal.SIGKILL)
+    for one in fetchers():
+        one.send_signal(signal.SIGKILL)
     with pytest.raises(ps.ProcessError, match="SIGKILL"):
         list(iterator)
 
@@ -392,7 +391,9 @@ def test_states_that_are_none() -> None:
     assert len(list(loader)) == 5
 
 
-def test_explain() -> None:
+def test_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "_WORTH_S", 60.0)  # so that no batch is, however busy this machine is
+    monkeypatch.setattr(fetching, "usable_cpus", lambda: 2)
     for loader, said in (
         (DataLoader(Stream()), "iterable"),
         (DataLoader(Squares(), num_workers=2), "PyTorch's 2 workers"),

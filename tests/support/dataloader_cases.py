@@ -7,9 +7,11 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
@@ -228,3 +230,13 @@ class FailsElsewhere(Slow):
         if index == 33 and os.getpid() != self.home:
             raise FileNotFoundError(index)
         return super().__getitem__(index)
+
+
+def fetchers() -> list[psutil.Process]:
+    """Processes that fetch batches for this one."""
+    found = []
+    for one in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # it has just ended, or nobody has asked what it ended by
+            if "penstock.torch" in " ".join(one.cmdline()):
+                found.append(one)
+    return found
