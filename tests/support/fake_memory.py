@@ -42,6 +42,7 @@ class FakeMemory:
         self._given: dict[int, _Given] = {}
         self._lock = threading.Lock()  # of _given: several threads take memory and say who uses it
         self._freed: deque[_Given] = deque()
+        self._taking_back = threading.Lock()
         self.reserved: Counter[Any] = Counter()
 
     @property
@@ -95,15 +96,13 @@ class FakeMemory:
         self._freed.append(given)
 
     def _take_back(self) -> None:
-        for _ in range(len(self._freed)):
-            try:
+        with self._taking_back:
+            for _ in range(len(self._freed)):
                 given = self._freed.popleft()
-            except IndexError:  # another thread takes back, too
-                return
-            if self._is_done(given.ended):
-                self._free[given.stream, given.room.nbytes].append(given.room)
-            else:
-                self._freed.append(given)
+                if self._is_done(given.ended):
+                    self._free[given.stream, given.room.nbytes].append(given.room)
+                else:
+                    self._freed.append(given)
 
 
 def tensor_bytes(room: Any, offset: int, dtype: Any) -> int:
