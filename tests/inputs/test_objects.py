@@ -106,7 +106,8 @@ def test_columns_name_select_rename_and_type() -> None:
         ps.from_dataset(Items(lambda i: {"image": 1, "label": 2}), columns=["lable"])
 
 
-def test_whole_batches_are_asked_for_at_once() -> None:
+def test_whole_batches_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "time", SimpleNamespace(perf_counter=lambda: 0.0))  # items take no time
     data = Together(lambda ids: {"id": np.array(ids), "text": [str(i) for i in ids]}, 64)
     dataset = ps.from_dataset(data).shuffle(seed=0)
     data.asked.clear()
