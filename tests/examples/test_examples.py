@@ -45,7 +45,9 @@ def test_it_runs(example: str, tmp_path: Path) -> None:
     arguments, library, said = RUNS[example]
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed")
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"] if example.startswith("resnet") else []
+    launcher = (
+        ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"] if example.startswith("resnet") else []
+    )
     command = [sys.executable, *launcher, EXAMPLES / example, *arguments]
     done = subprocess.run(
         command,
