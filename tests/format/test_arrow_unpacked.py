@@ -13,10 +13,12 @@ import pyarrow.feather as feather
 import pytest
 
 import penstock as ps
+from penstock.format.arrow import unpacked
 from penstock.format.arrow.source import ArrowBatches
 from penstock.resolve import dealt
 from penstock.source.nulls import stored
 from support import tables
+from support.cases import MemoryStorage
 from support.seams import lowered_of
 
 ROWS = 600
@@ -82,6 +84,19 @@ def test_streams_feather_and_several_files(tmp_path: Path) -> None:
     assert ps.read(tmp_path, columns=["x"]).source.unpacked_bytes == 2 * one
     feather.write_feather(pa.table({"x": column("text")}), tmp_path / "z.feather", compression="lz4")
     assert one - 4_000 < source_of(tmp_path / "z.feather", ["x"]).unpacked_bytes <= one
+
+
+def test_of_many_batches_some_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """600 batches whose texts grow: as many requests as of a few, and about what all of them say."""
+    table = pa.table({"x": pa.array([number * "a" for number in range(600)])})
+    path = tables.write_arrow(tmp_path / "x.arrow", table, rows=1, packing="zstd")
+    storage = MemoryStorage({"x.arrow": path.read_bytes()})
+    found = stored(ps.read("x.arrow", storage=storage).source).unpacked_bytes
+    asked = [length for _, _, length in storage.reads if length == 8]
+    monkeypatch.setattr(unpacked, "_LOOKED_AT", 1_000)
+    exact = source_of(path, ["x"]).unpacked_bytes
+    assert 0.98 * exact <= found <= 1.02 * exact
+    assert 64 <= len(asked) <= 2 * 64
 
 
 def test_other_columns_do_not_count(tmp_path: Path) -> None:

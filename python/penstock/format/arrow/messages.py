@@ -136,8 +136,7 @@ def _read_one(file: pa.NativeFile, at: int, size: int) -> Message | None:
     buffers = tuple(batch.structs(2, "<qq")) if packed else ()
     nulls = tuple(count for (count,) in batch.structs(1, "<8xq")) if kind == _BATCH else ()
     of_views = tuple(count for (count,) in batch.structs(4, "<q")) if packed else ()
-    of = {"packed": packed, "buffers": buffers, "nulls": nulls, "of_views": of_views}
-    return Message(_KINDS[kind], at, body + body_bytes, body, rows, **of)
+    return Message(_KINDS[kind], at, body + body_bytes, body, rows, packed, buffers, nulls, of_views)
 
 
 def unpacked_bytes(message: Message, data: pa.Buffer) -> int:

@@ -302,7 +302,8 @@ def _varying_bytes(stored: Stored, schema: pa.Schema) -> tuple[float, float, flo
     held = {name: table[name].nbytes if name in is_stored else size for name, size in written.items()}
     opened = sum(size if name in may_be_null else held[name] for name, size in written.items())
     values = {name: _values_in_lists(table[name]) / table.num_rows for name in table.column_names}
-    return (*(size / table.num_rows for size in (sum(held.values()), opened, sum(written.values()))), values)
+    rows = table.num_rows
+    return sum(held.values()) / rows, opened / rows, sum(written.values()) / rows, values
 
 
 def _values_in_lists(column: pa.ChunkedArray | pa.Array) -> int:
