@@ -116,7 +116,7 @@ def _count(kind: pa.DataType, of_views: Iterator[int]) -> int:
     if pa.types.is_map(kind):
         return 2 + _count(pa.struct([kind.key_field, kind.item_field]), of_views)
     if pa.types.is_struct(kind) or pa.types.is_union(kind):
-        own = 1 + (pa.types.is_union(kind) and kind.mode == "dense")
+        own = 2 if pa.types.is_union(kind) and kind.mode == "dense" else 1
         return own + sum(_count(part.type, of_views) for part in kind)
     if pa.types.is_run_end_encoded(kind):
         return _count(kind.run_end_type, of_views) + _count(kind.value_type, of_views)

@@ -55,7 +55,8 @@ class Read(Node):
 
         A source that `reads_columns_alone` may have fewer columns than its manifest counts: those of fixed shape say what they take.
         """
-        source, fields = stored(self.opened.source), [*self.opened.source.spec.values()]
+        source: AnySource = stored(self.opened.source)
+        fields = [*self.opened.source.spec.values()]
         if not isinstance(source, BlockSource) and not getattr(source, "lies_across", False):
             return source.manifest.open_bytes
         required = [field.required for field in fields]
