@@ -2,7 +2,7 @@
 
 All calls share one queue: first come, first served. Transports take requests from it, or several adjacent ones as one job: a client
 that suits the store makes first tries (see `native`), threads with the store's own client make retries, hedges, and whatever the
-first cannot. Nothing waits for a cancelled request: it ends in its own time, and its response is dropped.
+first cannot. Nothing waits for a cancelled request: the native client hangs up within a tenth of a second; in a thread it ends in its own time, and its response is dropped.
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
 //! A client for one purpose: receives exactly the requested bytes of an object into their destination.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::Uri;
 use rustls::ClientConfig;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::body::{broken, drain, receive, receive_chunks};
 use super::connect::{Addresses, Origin};
@@ -19,6 +22,8 @@ use super::{Job, Outcome};
 /// The longest head of a response.
 const HEAD_BYTES: usize = 16 << 10;
 const PARTIAL_CONTENT: u16 = 206;
+/// How often a request looks whether it is still wanted, however long its server says nothing.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A client with its connections, for many requests at once, all in one runtime.
 ///
@@ -67,10 +72,16 @@ impl Client {
         }
     }
 
-    /// Receives a job's bytes into their destination.
+    /// Receives a job's bytes into their destination; hangs up once nobody wants them, so that no server goes on for nobody.
     pub async fn get(&self, job: &Job) -> Outcome {
         let Some(target) = target(job) else { return Outcome::Unreachable("no URL for HTTP".into()) };
-        timeout(self.timeout, self.attempt(&target, job)).await.unwrap_or(Outcome::Slow)
+        let mut asked = pin!(timeout(self.timeout, self.attempt(&target, job)));
+        let mut unwanted = pin!(until_unwanted(job));
+        poll_fn(|context| match asked.as_mut().poll(context) {
+            Poll::Ready(outcome) => Poll::Ready(outcome.unwrap_or(Outcome::Slow)),
+            Poll::Pending => unwanted.as_mut().poll(context).map(|()| Outcome::Dropped),
+        })
+        .await
     }
 
     async fn attempt(&self, target: &Target, job: &Job) -> Outcome {
@@ -165,6 +176,12 @@ impl Client {
             self.keep(&target.origin, connection);
         }
         Ok(ended)
+    }
+}
+
+async fn until_unwanted(job: &Job) {
+    while job.is_wanted() {
+        sleep(LOOK).await;
     }
 }
 

@@ -101,6 +101,25 @@ fn closing_a_request_while_it_is_received_writes_nothing_more() {
 }
 
 #[test]
+fn a_request_that_nobody_wants_hangs_up_before_any_answer() {
+    const SIZE: usize = 64 * KIB;
+    let ((asked, is_asked), (hung_up, is_hung_up)) = (mpsc::channel(), mpsc::channel());
+    let (url, _) = server(move |_, stream| {
+        next_head(&stream).unwrap();
+        asked.send(()).unwrap();
+        hung_up.send(next_head(&stream).is_none()).unwrap();
+    });
+    let mut out = vec![0; SIZE];
+    let target = landing(&mut out, &[&[place(0, 0, SIZE)]]).unwrap();
+    let runner = Runner::new(PATIENCE, false);
+    runner.submit(vec![job(&url, SIZE, vec![part(&target, 0, 0, SIZE as u64)])], 1).unwrap();
+    is_asked.recv().unwrap();
+    target.close_all();
+    assert!(is_hung_up.recv().unwrap());
+    assert_eq!(runner.wait(PATIENCE)[0].outcome, Outcome::Dropped);
+}
+
+#[test]
 fn a_place_beyond_its_part_is_not_written() {
     const PART: usize = 64 * KIB;
     let (url, _) = server(|_, mut stream| {
