@@ -58,7 +58,7 @@ class Read(Node):
         source: AnySource = stored(self.opened.source)
         fields = [*self.opened.source.spec.values()]
         if not isinstance(source, BlockSource) and not getattr(source, "lies_across", False):
-            return source.manifest.open_bytes
+            return self.opened.source.manifest.open_bytes
         required = [field.required for field in fields]
         if getattr(source, "reads_columns_alone", False) and all(field.is_fixed for field in required):
             return self.samples * sum(field.row_bytes for field in required)
