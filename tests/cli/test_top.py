@@ -103,14 +103,14 @@ def _in_tmux(trainings: list[int]) -> None:
     quoted = " ".join(COMMAND)
     try:
         tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "sh")
-        tmux("send-keys", f"echo before; {quoted}; echo status $?", "Enter")
+        tmux("send-keys", f"echo on-the-screen; {quoted}; echo status $?", "Enter")  # no word of a verdict
         until(lambda: all(text in shown() for text in (*map(str, trainings), "map look_up", "q quits")))
-        assert "before" not in shown()
+        assert "on-the-screen" not in shown()
         tmux("resize-window", "-x", "140", "-y", "60")
         until(lambda: " p95 " in shown() and max(map(len, shown().splitlines()), default=0) > 80)
         tmux("send-keys", "q")
         until(lambda: "status 0" in shown())
-        assert "before" in shown()
+        assert "on-the-screen" in shown()
         tmux("send-keys", f"clear; {quoted}; echo ended $?", "Enter")
         until(lambda: "q quits" in shown())
         tmux("send-keys", "C-c")
