@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -67,6 +69,29 @@ def test_ids_of_bert(lowercase: bool, texts: list[str]) -> None:
     assert tokens(tokenizer, texts) == wanted
     unknown = sum(row.count(tokenizer.token_to_id("[UNK]")) for row in wanted)
     assert unknown < sum(map(len, wanted)) / 2  # its words are of Chinese, Latin and a dozen other scripts' letters
+
+
+def shipped_one(name: str) -> tuple[Any, Callable[[str], list[int]]]:
+    """A tokenizer, and its own library's ids of a text."""
+    if name == "CLIP" or name.startswith("BERT"):
+        tokenizer = shipped.clip() if name == "CLIP" else shipped.bert(lowercase=name == "BERT")
+        return tokenizer, lambda text: [*tokenizer.encode(text).ids]
+    if name in shipped.MODELS:
+        processor = shipped.sentencepiece(name)
+        return processor, processor.encode
+    encoding = shipped.tekken() if name == "tekken" else shipped.encoding(name)
+    return encoding, encoding.encode_ordinary
+
+
+@needs_packages
+@pytest.mark.parametrize("name", [*shipped.ENCODINGS, "tekken", *shipped.MODELS, "CLIP", "BERT", "BERT, cased"])
+def test_ids_of_a_text_of_a_megabyte(name: str, texts: list[str]) -> None:
+    chosen, parts, size = random.Random(1), list[str](), 0
+    while size < 1 << 20:
+        parts += [chosen.choice(texts), chosen.choice([" ", "\n\n", ", ", "  \n", "\t", " "])]
+        size += len(parts[-2].encode())
+    tokenizer, own = shipped_one(name)
+    assert tokens(tokenizer, ["".join(parts)]) == [own("".join(parts))]
 
 
 def test_a_document_of_megabytes() -> None:

@@ -8,12 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
+from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers, trainers
 
 import penstock as ps
 from support import texts as like
 from support.texts import mixed_texts
 
 COUNT = 600
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+DEEPSEEK = (
+    r"\p{N}{1,3}",
+    r"[一-龥぀-ゟ゠-ヿ]+",
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+)
 
 
 def tokens(op: ps.text.Tokenize, texts: Sequence[str], **columns: Any) -> list[list[int]]:
@@ -67,6 +75,80 @@ def test_ids_of_long_texts(kind: str) -> None:
         tokenizer.encode_special_tokens = way == "as_text"
         theirs = [one.ids for one in tokenizer.encode_batch(texts)]
         assert tokens(ps.text.Tokenize(tokenizer, special_in_text=way), texts) == theirs
+
+
+def built(pre: Any, normalizer: Any = None, kind: str = "bpe") -> Any:
+    """A tokenizer.json of such parts, with tokens added that take blanks, stand alone or are normalized."""
+    makers: dict[str, tuple[Any, Any]] = {
+        "bpe": (models.BPE(unk_token="<unk>"), trainers.BpeTrainer),
+        "words": (models.WordLevel(unk_token="<unk>"), trainers.WordLevelTrainer),
+        "pieces": (models.WordPiece(unk_token="<unk>"), trainers.WordPieceTrainer),
+    }
+    model, trainer = makers[kind]
+    made = tokenizers.Tokenizer(model)
+    made.pre_tokenizer = pre
+    if normalizer is not None:
+        made.normalizer = normalizer
+    said: dict[str, Any] = {"vocab_size": 900, "special_tokens": ["<unk>", "<s>"], "show_progress": False}
+    if kind == "bpe":
+        said["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
+    made.train_from_iterator(mixed_texts(200, 1), trainer(**said))
+    made.add_special_tokens([AddedToken("<mask>", lstrip=True, rstrip=True), AddedToken("<end>")])
+    made.add_tokens([AddedToken("born", single_word=True), AddedToken("Libres", normalized=True), AddedToken("égaux")])
+    return made
+
+
+def splits(*patterns: str) -> list[Any]:
+    return [pre_tokenizers.Split(Regex(one), "isolated") for one in patterns]
+
+
+BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+BUILT: dict[str, Callable[[], Any]] = {
+    "blanks as letters": lambda: built(pre_tokenizers.Metaspace()),
+    "before the first": lambda: built(pre_tokenizers.Metaspace(prepend_scheme="first")),
+    "never, uncut": lambda: built(pre_tokenizers.Metaspace(prepend_scheme="never", split=False)),
+    "bytes": lambda: built(pre_tokenizers.ByteLevel(add_prefix_space=False)),
+    "bytes behind a blank": lambda: built(pre_tokenizers.ByteLevel()),
+    "bytes, uncut": lambda: built(BYTES),
+    "bytes of Llama 3": lambda: built(pre_tokenizers.Sequence([*splits(LLAMA3), BYTES])),
+    "bytes of three cuts": lambda: built(pre_tokenizers.Sequence([*splits(*DEEPSEEK), BYTES])),
+    "digits and signs": lambda: built(
+        pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation(), pre_tokenizers.Digits(True)]
+        )
+    ),
+    "uncut": lambda: built(None),
+    "normalized": lambda: built(
+        pre_tokenizers.Whitespace(),
+        normalizers.Sequence(
+            [
+                normalizers.NFKD(),
+                normalizers.StripAccents(),
+                normalizers.Lowercase(),
+                normalizers.Strip(),
+                normalizers.Replace("e", "3"),
+            ]
+        ),
+    ),
+    "prepended": lambda: built(None, normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])),
+    "words": lambda: built(pre_tokenizers.Whitespace(), normalizers.NFC(), "words"),
+    "pieces": lambda: built(pre_tokenizers.BertPreTokenizer(), normalizers.BertNormalizer(), "pieces"),
+    **HUGGING_FACE,
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", BUILT)
+@pytest.mark.parametrize("way", ["as_text", "as_token"])
+def test_ids_of_a_text_of_a_megabyte(kind: str, way: str) -> None:
+    tokenizer = BUILT[kind]()
+    marks = ["<mask>", " <end> ", "born", "reborn", " Libres", "libres ", "égaux", "<s>", " [SEP]", "<|endoftext|>"]
+    part = "".join(one for pair in zip(mixed_texts(2000, 9), itertools.cycle(marks), strict=False) for one in pair)
+    long = part * (1 + (1 << 20) // len(part.encode()))
+    tokenizer.encode_special_tokens = way == "as_text"
+    texts = [long, part, " " + long]
+    theirs = [one.ids for one in tokenizer.encode_batch(texts)]
+    assert tokens(ps.text.Tokenize(tokenizer, special_in_text=way), texts) == theirs
 
 
 SENTENCEPIECE: dict[str, Callable[[], Any]] = {

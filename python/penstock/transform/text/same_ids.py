@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -74,16 +75,38 @@ def _check(model: Model, given: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _check_once(model: Model) -> None:
-    library, own = _OWN[model.kind]
     if model.is_unigram:  # sums that differ by a rounding decide between ways that are equally good
         raise PlanError(
             f"Tokenize: a tokenizer.json of a Unigram model needs the package tokenizers; {pip_install('tokenizers')}"
         )
+    library, check = _CHECKS[model.kind]
     if find_spec(library) is not None:
-        _compare(model, own(model))
+        check(model)
 
 
-def _tokenizers(model: Model) -> Callable[[str], Sequence[int]]:
+def _with_added(data: bytes) -> tuple[str, ...]:
+    """Texts with the added tokens of a tokenizer.json: some of each kind, alone and beside others."""
+    kinds: dict[tuple[bool, ...], list[str]] = {}
+    for one in json.loads(data).get("added_tokens") or ():
+        kind = tuple(bool(one.get(word)) for word in ("special", "normalized", "lstrip", "rstrip", "single_word"))
+        kinds.setdefault(kind, []).append(one["content"])  # thousands in some, such as <unused1>
+    tokens = [token for found in kinds.values() for token in (*found[:4], *found[4:][-4:])]
+    shapes = (
+        "{0}",
+        "a{0}b",
+        " {0} ",
+        "{0}{0}",
+        "{0} {0} {0}",
+        "Tous les {0} êtres",
+        "born\n{0}, and {0}.",
+        "人{0}人  {0}\t",
+        "{0} x",
+        "x\n\n {0}",
+    )
+    return tuple(shape.format(token) for token in tokens for shape in shapes)
+
+
+def _check_json(model: Model) -> None:
     from tokenizers import Tokenizer
 
     try:
@@ -93,11 +116,13 @@ def _tokenizers(model: Model) -> Callable[[str], Sequence[int]]:
         raise PlanError(f"Tokenize: the library tokenizers refuses it: {error}; save it anew") from None
     own.no_truncation()
     own.no_padding()
-    own.encode_special_tokens = True
-    return lambda text: [*own.encode(text, add_special_tokens=False).ids]
+    added = _with_added(model.data)
+    for special, texts in (("as_text", (*TEXTS, *added)), ("as_token", added)):
+        own.encode_special_tokens = special == "as_text"
+        _compare(model, lambda text: [*own.encode(text, add_special_tokens=False).ids], texts, special)
 
 
-def _tiktoken(model: Model) -> Callable[[str], Sequence[int]]:
+def _check_tiktoken(model: Model) -> None:
     import tiktoken
 
     lines = [line.split() for line in model.data.splitlines() if line]
@@ -106,32 +131,34 @@ def _tiktoken(model: Model) -> Callable[[str], Sequence[int]]:
     own = tiktoken.Encoding(
         model.digest, pat_str=model.pattern, mergeable_ranks=ranks, special_tokens=dict(model.special_tokens)
     )
-    return own.encode_ordinary
+    _compare(model, own.encode_ordinary)
 
 
-def _sentencepiece(model: Model) -> Callable[[str], Sequence[int]]:
+def _check_sentencepiece(model: Model) -> None:
     import sentencepiece
 
     model.native()
     own = sentencepiece.SentencePieceProcessor(model_proto=model.data)
-    return lambda text: [*own.encode(text, add_bos=False, add_eos=False)]
+    _compare(model, lambda text: [*own.encode(text, add_bos=False, add_eos=False)])
 
 
-_OWN: dict[str, tuple[str, Callable[[Model], Callable[[str], Sequence[int]]]]] = {
-    "json": ("tokenizers", _tokenizers),
-    "tiktoken": ("tiktoken", _tiktoken),
-    "sentencepiece": ("sentencepiece", _sentencepiece),
+_CHECKS: dict[str, tuple[str, Callable[[Model], None]]] = {
+    "json": ("tokenizers", _check_json),
+    "tiktoken": ("tiktoken", _check_tiktoken),
+    "sentencepiece": ("sentencepiece", _check_sentencepiece),
 }
 
 
-def _compare(model: Model, own: Callable[[str], Sequence[int]]) -> None:
-    column = as_texts(TEXTS)
+def _compare(
+    model: Model, own: Callable[[str], Sequence[int]], texts: Sequence[str] = TEXTS, special: str = "as_text"
+) -> None:
+    column = as_texts(texts)
     assert column is not None
     ids, edges, _, _, bad = model.native().run(
         text_parts(column),
         None,
         add_special=False,
-        special="as_text",
+        special=special,
         most=1 << 62,
         keeps_last=False,
         begin=None,
@@ -144,8 +171,8 @@ def _compare(model: Model, own: Callable[[str], Sequence[int]]) -> None:
     others = [one for one in bad if one[0] not in lost]
     if others:
         row, found, _ = others[0]
-        raise PlanError(f"Tokenize: {quoted(TEXTS[row])}: {found}; tokenize in map() with this tokenizer")
-    for row, (text, mine) in enumerate(zip(TEXTS, np.split(ids, edges[1:-1]), strict=True)):
+        raise PlanError(f"Tokenize: {quoted(texts[row])}: {found}; tokenize in map() with this tokenizer")
+    for row, (text, mine) in enumerate(zip(texts, np.split(ids, edges[1:-1]), strict=True)):
         if row in lost:
             continue
         try:
