@@ -1,11 +1,11 @@
 """What other projects' tools say of loops with a known bottleneck, beside the loader's own verdict.
 
     python benches/environments.py observed                        # tf.data and TensorBoard's profiler, Ray Data, SPDL, LitData, PyTorch
-    …/env/observed/bin/python benches/bottleneck_peers.py [--tools tfdata ray …] [--seconds 3] --json FILE
+    …/env/observed/bin/python benches/bottleneck_peers.py [--tools tfdata ray …] [--only NAME …] [--seconds 3] --json FILE
     python benches/bottleneck_peers.py --json FILE --beside BOTTLENECKS.json
 
-The first runs those of the 24 pipelines of bottlenecks.py that NumPy and Python make alone (peers/observed.py), each for some seconds, in the interpreter that it is started with. The second
-runs nothing, and prints the table of docs/observe.md: of the rest, it says in italics what the tools' documentation promises.
+The first runs those of the 24 pipelines of bottlenecks.py that need no device (peers/observed.py), each for some seconds, in the interpreter that it is started with. The second
+runs nothing, and prints the table of docs/observe.md: of the copy to a device, it says in italics what the tools' documentation promises.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bottleneck_store import running, slow_store
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "peers"))
 TOOLS = {
@@ -28,77 +30,39 @@ TOOLS = {
     "litdata": "LitData",
     "torch": "torch.profiler",
 }
-_READS, _WAITS = "times of the reading {}", "that data is awaited"
-_READING = {
-    "tfdata": _READS.format("iterator"),
-    "ray": _READS.format("operator"),
-    "spdl": _READS.format("stage, its queue"),
-    "litdata": "a trace of downloads",
-    "torch": _WAITS,
-}
-_OP = {
-    **_READING,
-    "tfdata": "times of its iterator",
-    "ray": "wall and CPU time of its operator",
-    "spdl": "times of its stage, its queue",
-    "litdata": "a trace of its worker",
-}
-#: Of what was not run: what the documentation of each tool says that it shows.
-DOCUMENTED: dict[str, dict[str, str]] = {
-    **dict.fromkeys(
-        (
-            "far store, memory=64MB",
-            "full line",
-            "throttled store",
-            "small files in a store",
-            "small requests to a store",
-        ),
-        _READING,
-    ),
-    "memory=5MB": {**_READING, "ray": "backpressure, and what was spilled"},
-    "cold index": {
-        **_READING,
-        "tfdata": "nothing",
-        "ray": "the wait for the first batch",
-        "spdl": "nothing",
-        "litdata": "nothing",
-    },
-    "small local files": _READING,
-    "an op on text": _OP,
+#: Of what was not run, as there is no device here: what the documentation of each tool says that it shows.
+DOCUMENTED = {
     "copy to the device": {
         "tfdata": "copies in the trace",
         "ray": "time in finalizing batches",
         "spdl": "times of the stage that copies",
         "litdata": "nothing",
         "torch": "`cudaMemcpyAsync`",
-    },
-    "one slow rank of four": {**dict.fromkeys(TOOLS, "each process alone"), "tfdata": "the pipeline of each host"},
+    }
 }
 
 
-def run(tool: str, seconds: float) -> dict[str, Any]:
-    """What a tool says, by loop. Each side runs its loops in one process; what it leaves out, as it crashed, once more."""
+def run(tool: str, seconds: float, names: list[str]) -> dict[str, Any]:
+    """What a tool says, by loop. Loops beside the same programs and store share a process; what it leaves out, as it crashed, runs once more."""
     from observed import LOOPS
 
     found = dict[str, Any]()
     for _ in range(2):
-        alone = [one.name for one in LOOPS if not one.noisy and one.name not in found]
-        beside = [one.name for one in LOOPS if one.noisy and one.name not in found]
-        found |= _told(tool, seconds, alone, 0) | _told(tool, seconds, beside, os.cpu_count() or 1)
-    return {one.name: found[one.name] for one in LOOPS if one.name in found}
+        groups: dict[tuple[bool, str], list[str]] = {}
+        for one in LOOPS:
+            if one.name not in found and (one.name in names or not names):
+                groups.setdefault((one.noisy, json.dumps(one.store)), []).append(one.name)
+        for (noisy, store), those in groups.items():
+            found |= _told(tool, seconds, those, json.loads(store), (os.cpu_count() or 1) * noisy)
+    return found
 
 
-def _told(tool: str, seconds: float, names: list[str], burners: int) -> dict[str, Any]:
-    if not names:
-        return {}
+def _told(tool: str, seconds: float, names: list[str], store: dict[str, float], burners: int) -> dict[str, Any]:
     command = [sys.executable, str(HERE / "peers" / f"observed_{tool}.py"), str(seconds), *names]
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(burners)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    finally:
-        for one in others:
-            one.kill()
-            one.wait()
+    with slow_store(store) as where, running([[sys.executable, "-c", "while True: pass"]] * burners):
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=600, env={**os.environ, **where}
+        )
     if done.returncode:
         print(f"{tool} ended with {done.returncode}: {done.stderr[-500:]}", file=sys.stderr)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
@@ -167,7 +131,8 @@ def _litdata(says: dict[str, Any]) -> str:
 
 
 #: Functions of peers/observed.py, as traces name them.
-_USERS = {"decodes", "holds", "waits", "sorts", "adds", "computes", "Loads.__call__", "Rows.__getitem__"}
+_USERS = {"decodes", "holds", "waits", "sorts", "adds", "computes", "normalizes"}
+_USERS |= {f"{one}.__call__" for one in ("Loads", "Asks", "Opens", "Reads")} | {"Rows.__getitem__"}
 
 
 def _torch(says: dict[str, Any]) -> str:
@@ -178,13 +143,19 @@ def _torch(says: dict[str, Any]) -> str:
 _WORDS = {"tfdata": _tfdata, "ray": _ray, "spdl": _spdl, "litdata": _litdata, "torch": _torch}
 
 
+def _words(tool: str, says: dict[str, Any]) -> str:
+    if "ranks" not in says:
+        return _WORDS[tool](says)
+    return "; ".join(f"rank {rank}: {_WORDS[tool](says['ranks'][rank])}" for rank in (0, 2))
+
+
 def table(found: dict[str, dict[str, Any]], pipelines: dict[str, Any]) -> str:
     """Markdown: a row a pipeline, a column a tool."""
     lines = [f"| pipeline | the loader | {' | '.join(TOOLS.values())} |", "| --- " * (len(TOOLS) + 2) + "|"]
     for name, one in pipelines.items():
         if "wanted" in one:
             told = [
-                _WORDS[tool](found[tool][name])
+                _words(tool, found[tool][name])
                 if name in found.get(tool, {})
                 else f"*{DOCUMENTED.get(name, {}).get(tool, 'not run')}*"
                 for tool in TOOLS
@@ -197,6 +168,7 @@ def main() -> None:
     """Runs the tools, or prints what they said."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tools", nargs="+", default=[*TOOLS], choices=[*TOOLS])
+    parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--json", required=True, type=Path)
     parser.add_argument("--beside", type=Path)
@@ -206,7 +178,7 @@ def main() -> None:
         print(table(kept, json.loads(told.beside.read_text(encoding="utf-8"))["found"]))
         return
     for tool in told.tools:
-        kept[tool] = run(tool, told.seconds)
+        kept[tool] = kept.get(tool, {}) | run(tool, told.seconds, told.only)
         told.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         print(f"{tool}: {len(kept[tool])} loops", flush=True)
 

@@ -8,12 +8,15 @@ prints its port. It holds, in the bucket "data": tokens/0.bin … 3.bin (4 MB ea
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import re
+import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Iterator
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
@@ -146,6 +149,32 @@ def _response(status: str, body: bytes, kind: str, more: str = "", *, length: in
     size = len(body) if length is None else length
     head = f'HTTP/1.1 {status}\r\nContent-Length: {size}\r\nContent-Type: {kind}\r\nETag: "{tag or size:x}"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\nAccept-Ranges: bytes\r\n{more}\r\n'
     return head.encode() + body
+
+
+@contextlib.contextmanager
+def running(commands: list[list[str]]) -> Iterator[list[subprocess.Popen[str]]]:
+    """Other programs, which are no children of the process that is measured."""
+    started = [subprocess.Popen(one, stdout=subprocess.PIPE, text=True) for one in commands]
+    try:
+        yield started
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+
+
+@contextlib.contextmanager
+def slow_store(told: dict[str, float]) -> Iterator[dict[str, str]]:
+    """The store that a pipeline reads from, if it does, in a process of its own, and the variables by which it is found."""
+    if not told:
+        yield {}
+        return
+    with running([[sys.executable, __file__, json.dumps(told)]]) as (server,):
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+        keys = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "penstock")
+        where = {"AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true"}
+        yield {**keys, **where}
 
 
 if __name__ == "__main__":

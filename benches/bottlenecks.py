@@ -11,7 +11,6 @@ whose answers to the first pass would hold up the second, and where the start is
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import platform
@@ -19,44 +18,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import penstock as ps
 from bottleneck_data import MODEL_BOUND, Made
 from bottleneck_pipelines import PIPELINES, Pipeline
+from bottleneck_store import running, slow_store
 
 HERE = Path(__file__).parent
 #: A predicted gain is right where the rate that it gives is so near to the measured one.
 NEAR = 0.15
 _PIPELINES = {one.name: one for one in PIPELINES}
-
-
-@contextlib.contextmanager
-def _running(commands: list[list[str]]) -> Iterator[list[subprocess.Popen[str]]]:
-    """Other programs, which are no children of the process that is measured."""
-    running = [subprocess.Popen(one, stdout=subprocess.PIPE, text=True) for one in commands]
-    try:
-        yield running
-    finally:
-        for one in running:
-            one.kill()
-            one.wait()
-
-
-@contextlib.contextmanager
-def slow_store(told: dict[str, float]) -> Iterator[dict[str, str]]:
-    """The store that a pipeline reads from, if it does, and the variables by which it is found."""
-    if not told:
-        yield {}
-        return
-    with _running([[sys.executable, str(HERE / "bottleneck_store.py"), json.dumps(told)]]) as (server,):
-        assert server.stdout is not None
-        port = int(server.stdout.readline())
-        keys = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "penstock")
-        where = {"AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ALLOW_HTTP": "true"}
-        yield {**keys, **where}
 
 
 def run(made: Made, seconds: float) -> dict[str, Any]:
@@ -109,7 +82,7 @@ def in_process(name: str, is_better: bool, seconds: float) -> dict[str, Any]:
     pipeline = _PIPELINES.get(name)
     told, noisy = ({}, False) if pipeline is None else (pipeline.store, pipeline.neighbours and not is_better)
     burners = [[sys.executable, "-c", "while True: pass"]] * (os.cpu_count() or 1) if noisy else []
-    with slow_store(told) as found, _running(burners):
+    with slow_store(told) as found, running(burners):
         done = subprocess.run(
             [sys.executable, __file__, *options],
             capture_output=True,

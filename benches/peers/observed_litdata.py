@@ -8,15 +8,16 @@ import tempfile
 import time
 from collections import Counter
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from litdata import StreamingDataLoader, StreamingDataset, optimize
-from observed import Loads, Loop, asked, made
+from observed import Loads, Loop, made, tell
 
 #: Batches that are traced, after the first (of a long start from it on); and how long one waits for the trace, which a worker writes.
-_BATCHES, _MOST_S = 5, 30.0
+_BATCHES, _MOST_S = 5, 90.0
 
 
 def row_of(number: int) -> Any:
@@ -88,5 +89,4 @@ def says(loop: Loop, seconds: float, where: str) -> dict[str, Any]:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made_in:
         optimize(row_of, [*range(1 << 14)], made_in, chunk_bytes="1MB", num_workers=1)
-        for each in asked():
-            print(json.dumps({"name": each.name, "says": says(each, float(sys.argv[1]), made_in)}), flush=True)
+        tell(get_context("spawn"), partial(says, seconds=float(sys.argv[1]), where=made_in))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
-from observed import Loop, asked, batches, made
+from observed import Loop, batches, made, tell
 from spdl.pipeline import PipelineBuilder, QueuePerfStats, StatsQueue, TaskPerfStats, TaskStatsHook
 
 
@@ -50,5 +50,4 @@ def says(loop: Loop, seconds: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for each in asked():
-        print(json.dumps({"name": each.name, "says": says(each, float(sys.argv[1]))}), flush=True)
+    tell(get_context("spawn"), partial(says, seconds=float(sys.argv[1])))

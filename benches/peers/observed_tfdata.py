@@ -6,11 +6,13 @@ import json
 import sys
 import tempfile
 import time
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from observed import Loop, adds, asked, batches, decodes, made, photographs
+from observed import SMALL_FILES, Loop, Opens, adds, batches, decodes, made, photographs, tell
 from tensorboard_plugin_profile.convert import raw_to_tool_data
 
 
@@ -23,6 +25,9 @@ def dataset(loop: Loop) -> Any:
         data = tf.data.Dataset.range(1 << 16).repeat()
         if loop.function is adds:
             data = data.map(lambda row: tf.numpy_function(adds, [row], tf.int64), num_parallel_calls=loop.workers)
+        if isinstance(loop.function, Opens):
+            names = tf.constant([str(loop.function.path(number)) for number in range(SMALL_FILES)])
+            data = data.map(lambda row: tf.io.read_file(names[row % SMALL_FILES]), num_parallel_calls=loop.workers)
         data = data.batch(loop.batch)
     if loop.function is decodes:
         stored = tf.constant(photographs())
@@ -34,7 +39,7 @@ def dataset(loop: Loop) -> Any:
         data = data.map(
             lambda rows: tf.map_fn(decode, rows, fn_output_signature=tf.float32), num_parallel_calls=loop.workers
         )
-    elif loop.function is not None and not loop.by_row:
+    elif not (loop.function is None or isinstance(loop.function, Opens) or loop.by_row):
         data = data.map(
             lambda rows: tf.numpy_function(lambda some: made(loop, some), [rows], tf.int64),
             num_parallel_calls=loop.workers,
@@ -66,5 +71,4 @@ def says(loop: Loop, seconds: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for each in asked():
-        print(json.dumps({"name": each.name, "says": says(each, float(sys.argv[1]))}), flush=True)
+    tell(get_context("spawn"), partial(says, seconds=float(sys.argv[1])))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 import torch
-from observed import Loads, Loop, asked, batches, made
+from observed import Loads, Loop, batches, made, tell
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -45,5 +46,4 @@ def says(loop: Loop, seconds: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for each in asked():
-        print(json.dumps({"name": each.name, "says": says(each, float(sys.argv[1]))}), flush=True)
+    tell(get_context("spawn"), partial(says, seconds=float(sys.argv[1])))
