@@ -92,7 +92,8 @@ def _ray(says: dict[str, Any]) -> str:
             "waiting for the first batch after starting iteration",
         )
     )
-    steady = f"blocked {max(0.0, blocked - first) / max(1e-9, overall - first):.0%}"
+    begins = f"first batch after {first:.1f} s, then " if first > overall / 2 else ""
+    steady = f"{begins}blocked {max(0.0, blocked - first) / max(1e-9, overall - first):.0%}"
     found = re.findall(
         r"Operator \d+ ([^:]*): .*?wall time:.*?, (\S+) mean.*?cpu time:.*?, (\S+) mean", stats, re.DOTALL
     )
