@@ -84,7 +84,17 @@ def shipped_one(name: str) -> tuple[Any, Callable[[str], list[int]]]:
 
 
 @needs_packages
-@pytest.mark.parametrize("name", [*shipped.ENCODINGS, "tekken", *shipped.MODELS, "CLIP", "BERT", "BERT, cased"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *shipped.ENCODINGS,
+        "tekken",
+        *(name for name in shipped.MODELS if "Unigram" not in name),  # docs/text.md says how long texts differ
+        "CLIP",
+        "BERT",
+        "BERT, cased",
+    ],
+)
 def test_ids_of_a_text_of_a_megabyte(name: str, texts: list[str]) -> None:
     chosen, parts, size = random.Random(1), list[str](), 0
     while size < 1 << 20:
