@@ -28,7 +28,7 @@ _LOOKED_AT = 64
 _WIDER_BYTES = 4
 
 
-class _Buffer(NamedTuple):
+class _PackedBuffer(NamedTuple):
     """A compressed buffer: its column, its file, where it begins there, and its bytes. most: what its batch may take unpacked."""
 
     column: str
@@ -88,13 +88,13 @@ def _varying(columns: Sequence[TableColumn]) -> set[str]:
     return {column.path[0] for column in columns if not column.field.required.is_fixed}
 
 
-def _buffers(number: int, schema: pa.Schema, batch: Message, limits: Limits) -> Iterator[_Buffer]:
+def _buffers(number: int, schema: pa.Schema, batch: Message, limits: Limits) -> Iterator[_PackedBuffer]:
     """The buffers of a compressed record batch; of a damaged one those that lie in it."""
     most = allowed_bytes(batch.length, limits)
     for column, (offset, length) in zip(_columns_of_buffers(schema, batch), batch.buffers, strict=False):
         begin = batch.body + offset
         if length >= _SIZE_BYTES and batch.body <= begin <= batch.length - _SIZE_BYTES:
-            yield _Buffer(column, number, batch.start + begin, length, most)
+            yield _PackedBuffer(column, number, batch.start + begin, length, most)
 
 
 def _columns_of_buffers(schema: pa.Schema, batch: Message) -> Iterator[str]:

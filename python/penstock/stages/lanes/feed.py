@@ -27,7 +27,7 @@ import numpy as np
 from penstock.batch.merge import Allocate
 from penstock.core.cancel import StoppedError
 from penstock.core.columns.spec import Columns, Ids, Spec
-from penstock.core.errors import DataError, PlanError, ProcessError, StateError, StorageError
+from penstock.core.errors import DataError, PenstockError, PlanError, ProcessError, StateError, StorageError
 from penstock.order.rows.lane_rows import LaneRows
 from penstock.order.rows.rows_given import rows_given
 from penstock.order.steps.asked import AskedOfLanes
@@ -243,6 +243,11 @@ class LaneFeed:
             self._ended_by, self._is_closed = error, True
             raise
 
+    def _why_closed(self) -> Exception:
+        """For whoever asks for more: an error of its own, since notes say where each was heard."""
+        error = self._ended_by
+        return type(error)(*error.args) if isinstance(error, PenstockError) else StoppedError()
+
     def _lacks(self, lane: int) -> DataError:
         """A lane ended before a row that it was said to give."""
         return DataError(
@@ -253,7 +258,7 @@ class LaneFeed:
         """Takes note of what comes of the next item of what is below."""
         with self._lock:
             if self._is_closed:
-                raise self._ended_by or StoppedError
+                raise self._why_closed()
             if self.run is None:
                 feeder = Feeder(self._stage, self._place, self._seed, self._lanes.states, threads=self._cpus)
                 stage, asking = Stage(self._stage.name, "python", feeder), self._asking
@@ -340,7 +345,7 @@ class LaneFeed:
         """Asks anew for what follows what is used up, in lanes that did not fail."""
         with self._lock:
             if self._is_closed:
-                raise self._ended_by or StoppedError
+                raise self._why_closed()
             self._asking.close()
             self.run = None
             self._asking = Asking(
