@@ -6,6 +6,8 @@ use tokenizers::pipeline::PipelineToken;
 use yada::DoubleArray;
 use yada::builder::DoubleArrayBuilder;
 
+/// A sum beyond this is taken from all that go on from its place, as SentencePiece 0.2.3 does it: in long texts float32 would have no digits left for the next piece.
+const MOST: f32 = 100_000.0;
 /// What an unknown letter costs beside the worst piece.
 const PENALTY: f32 = 10.0;
 
@@ -26,7 +28,6 @@ pub struct Unigram {
     trie: DoubleArray<Vec<u8>>,
     scores: Vec<f32>,
     is_symbol: Vec<bool>,
-    best: f32,
     unknown: u32,
     unknown_score: f32,
     bytes: Option<Vec<u32>>,
@@ -62,9 +63,8 @@ impl Unigram {
         }
         let normal = || pieces.iter().filter(|piece| !piece.is_symbol).map(|piece| piece.score);
         let unknown_score = normal().fold(f32::MAX, f32::min) - PENALTY;
-        let best = normal().fold(f32::MIN_POSITIVE, f32::max);
         let trie = DoubleArray::new(trie).map_err(|error| format!("its pieces are no trie ({error})"))?;
-        Ok(Self { trie, scores, is_symbol, best, unknown, unknown_score, bytes })
+        Ok(Self { trie, scores, is_symbol, unknown, unknown_score, bytes })
     }
 
     /// Adds the ids of a text that is normal already.
@@ -88,20 +88,29 @@ impl Unigram {
     }
 
     fn ways(&self, text: &str) -> Vec<Way> {
-        let mut ways = vec![NO_WAY; text.len() + 1];
+        let (mut ways, mut reached) = (vec![NO_WAY; text.len() + 1], 0);
         for (start, letter) in text.char_indices() {
-            let (before, mut is_known) = (ways[start].score, false);
+            let (mut before, mut is_known) = (ways[start].score, false);
+            if before.abs() > MOST {
+                ways[start..=reached]
+                    .iter_mut()
+                    .filter(|way| way.start != usize::MAX)
+                    .for_each(|way| way.score -= before);
+                before = 0.0;
+            }
             for (id, length) in self.trie.common_prefix_search(&text.as_bytes()[start..]) {
                 let score = if self.is_symbol[id as usize] {
-                    (length as f64 * f64::from(self.best) - 0.1) as f32
+                    (0.1 * (length as f64 - 1.0)) as f32
                 } else {
                     self.scores[id as usize]
                 };
                 ways[start + length].improve(score + before, start, id);
+                reached = reached.max(start + length);
                 is_known |= length == letter.len_utf8();
             }
             if !is_known {
                 ways[start + letter.len_utf8()].improve(self.unknown_score + before, start, self.unknown);
+                reached = reached.max(start + letter.len_utf8());
             }
         }
         ways
