@@ -146,6 +146,32 @@ def threads_since(before: set[threading.Thread], *names: str) -> list[threading.
     return [one for one in threading.enumerate() if one not in before and one.name.startswith(names)]
 
 
+def test_a_look_at_the_machine_that_takes_long_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a fork meanwhile had a lock that nobody releases there."""
+    times, looks, goes_on = machine.cpu_times, threading.Event(), threading.Event()
+
+    def slow() -> machine.CpuTimes:
+        if threading.current_thread() is thread:
+            looks.set()
+            goes_on.wait(60)
+        return times()
+
+    watch = machine.MachineWatch()
+    thread = threading.Thread(target=watch.look)
+    monkeypatch.setattr(machine, "cpu_times", slow)
+    monkeypatch.setattr(machine, "_LEAST_S", 0.0)
+    watch.begin()
+    thread.start()
+    assert looks.wait(60)
+    begins = threading.Thread(target=watch.begin, daemon=True)
+    begins.start()
+    begins.join(60)
+    assert not begins.is_alive()
+    assert watch.look().mean_cpu >= 0
+    goes_on.set()
+    thread.join()
+
+
 def test_a_loader_that_runs_has_a_file_and_one_that_ended_has_none(folder: Path) -> None:
     loader = ps.Loader(DATA)
     assert not folder.exists(), "nothing runs yet"

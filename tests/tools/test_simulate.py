@@ -162,7 +162,7 @@ def even(batch: Any) -> Any:
 def test_what_the_cache_will_spare_is_what_it_spares(
     counted: Faults, kind: str, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same code decides; a run's threads may only read a little ahead of one another."""
+    """The same code decides; threads that read ahead of one another would find others in the cache, so there is one."""
     epochs = 3
     dataset = (
         tokens().shuffle(seed=1, block_rows=100) if kind == "blocks" else ps.read("s3://data/big/").shuffle(seed=1)
@@ -173,7 +173,7 @@ def test_what_the_cache_will_spare_is_what_it_spares(
     opening = storage.cache_traffic
     works = lowering.works
     monkeypatch.setattr(lowering, "works", lambda *a, **b: takewhile(lambda work: work.epoch < epochs, works(*a, **b)))
-    with ps.Loader(plan, rank=0, world_size=1) as loader:
+    with ps.Loader(plan, rank=0, world_size=1, cpus=1, prefetch=1) as loader:
         for _ in range(epochs):
             for _ in loader:
                 pass
@@ -182,8 +182,11 @@ def test_what_the_cache_will_spare_is_what_it_spares(
     size = epochs * dataset.source.manifest.size_bytes
     told = sum(each.cache_bytes for each in foretold)
     assert abs(told - (found.hit_bytes - opening.hit_bytes)) <= 0.05 * size
-    # which neighbouring blocks one request spans is for what was in the cache just then: a loaded machine differs most here
-    assert abs(sum(each.bytes for each in foretold) - asked["bytes"]) <= 0.1 * size
+    # requests also span blocks between those that lack, or do not: that is for what was in the cache just then
+    lacked = size - (found.hit_bytes - opening.hit_bytes)
+    most = sum(each.bytes for each in foretold)
+    assert lacked <= most + 0.05 * size
+    assert lacked <= asked["bytes"] <= most + 0.1 * size
     assert foretold[0].cache_bytes <= 0.01 * size
     assert told >= 0.8 * min(share, 1) * (epochs - 1) / epochs * size
     assert abs(sum(each.cache_hits for each in foretold) - found.hits + opening.hits) <= 0.05 * (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import deque
 from contextlib import suppress
@@ -30,27 +29,37 @@ class CpuTimes(NamedTuple):
     children: float
 
 
+class Looks(NamedTuple):
+    """The times when a pipeline began, at the look before the last one, and at the last one."""
+
+    began: CpuTimes
+    before: CpuTimes
+    seen: CpuTimes
+
+
 class MachineWatch:
-    """Looks at the machine, from any thread. `begin` says from when on means count."""
+    """Looks at the machine, from any thread, without a lock, which a fork might copy while another thread holds it. `begin` says from when on means count."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._began = self._before = self._seen = CpuTimes(0.0, 0.0, 0.0, 0.0, 0.0)
+        self._looks: Looks | None = None
 
     def begin(self) -> None:
         """A pipeline begins."""
         now = cpu_times()
-        with self._lock:
-            self._began = self._before = self._seen = now
+        self._looks = Looks(now, now, now)
 
     def look(self) -> Machine:
         """The machine now."""
-        if not self._began.at:
+        if self._looks is None:
             self.begin()
-        with self._lock:
-            if time.perf_counter() - self._seen.at >= _LEAST_S:
-                self._before, self._seen = self._seen, cpu_times()
-            began, before, seen = self._began, self._before, self._seen
+        looks = self._looks
+        assert looks is not None
+        if time.perf_counter() - looks.seen.at >= _LEAST_S:
+            newer = Looks(looks.began, looks.seen, cpu_times())
+            if self._looks is looks:  # no pipeline began meanwhile
+                self._looks = newer
+            looks = newer
+        began, before, seen = looks
         cores = os.cpu_count() or 1
         cpu, io_wait, process, _ = _shares(before, seen, cores)
         mean_cpu, mean_io_wait, mean_process, mean_children = _shares(began, seen, cores)
