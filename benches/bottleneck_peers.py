@@ -133,7 +133,7 @@ def _litdata(says: dict[str, Any]) -> str:
 
 #: Functions of peers/observed.py, as traces name them.
 _USERS = {"decodes", "holds", "waits", "sorts", "adds", "computes", "normalizes"}
-_USERS |= {f"{one}.__call__" for one in ("Loads", "Asks", "Opens", "Reads")} | {"Rows.__getitem__"}
+_USERS |= {f"{one}.__call__" for one in ("Loads", "Asks", "Opens", "Reads")} | {"Asks._ask", "Rows.__getitem__"}
 
 
 def _torch(says: dict[str, Any]) -> str:
