@@ -7,7 +7,8 @@ summary=$(grep -aE '^=+ .* in [0-9.]+s' "$1" | tail -1)
 if [[ ! $summary =~ ^=+\ [1-3]\ failed,\ [0-9]+\ passed ]] || [[ $summary == *error* ]] || grep -qaE 'crashed|INTERNALERROR|Interrupted:' "$1"; then
   exit 1
 fi
-mapfile -t failed < <(.venv/bin/python -c "import json; print(*json.load(open('.pytest_cache/v/cache/lastfailed')), sep='\n')")
+mapfile -t failed < <(.venv/bin/python -c "import json; [print(one) for one in json.load(open('.pytest_cache/v/cache/lastfailed'))]")
+((${#failed[@]})) || exit 1
 printf 'failed beside other tests, and run again alone: %s\n' "${failed[@]}"
 for _ in 1 2; do
   .venv/bin/python -m pytest "${failed[@]}"
