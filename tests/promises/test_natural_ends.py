@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -484,6 +486,45 @@ def test_counting_that_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch) 
     (found,), _ = passes(plan, 2)
     for here, wanted in zip(found, whole, strict=True):
         assert_same(here, wanted)
+
+
+COUNT = """
+import os, time
+import numpy as np
+import penstock as ps
+from penstock.tools import count_lanes
+
+count_lanes.KEEP_S = 0.1
+rows = 0
+
+
+def slow(batch):
+    global rows
+    rows += len(batch["x"])
+    if rows > int(os.environ["MOST"]):
+        os._exit(9)
+    time.sleep(0.0005 * len(batch["x"]))
+    return batch["x"] % 2 == 0
+
+
+plan = ps.from_arrays({"x": np.arange(3_000)}).shuffle(seed=0).filter(slow).batch(12, lanes=4)
+print(plan.count_rows()[0], rows)
+"""
+
+
+def test_a_slow_count_that_was_killed_goes_on(tmp_path: Path) -> None:
+    script = tmp_path / "count.py"  # a file, so that the function's source tells that it is the same
+    script.write_text(COUNT)
+    killed, again = (
+        subprocess.run(
+            [sys.executable, script], check=False, text=True, stdout=subprocess.PIPE, env=os.environ | {"MOST": most}
+        )
+        for most in ("2000", "4000")
+    )
+    assert (killed.returncode, again.returncode) == (9, 0)
+    found, rows = (int(word) for word in again.stdout.split())
+    assert found == 1_500
+    assert rows < 2_500, "a third at least was known"
 
 
 def test_what_cannot_be_counted_says_why() -> None:

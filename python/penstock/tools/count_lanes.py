@@ -18,8 +18,8 @@ from penstock.stages.lanes.all_feeds import LaneFeeds
 from penstock.stages.lanes.ending_feed import EndingFeed
 from penstock.stages.lanes.states import LanePlace, Place
 
-#: Rows that are counted together, and seconds after which what was counted so far is kept.
-ROWS_TOGETHER, KEEP_S = 1 << 16, 5.0
+#: Rows that are counted together at most, and seconds after which what was counted so far is kept.
+ROWS_TOGETHER, KEEP_S = 1 << 16, 1.0
 #: As often lanes' places are noted in an epoch, at most.
 _MOST_MARKS = 128
 
@@ -42,6 +42,26 @@ class CountReport:
     def end(self, rows: int) -> None:
         """A stage was counted, of so many rows."""
         self._before += rows
+
+
+class CountPace:
+    """How many steps to count together: so many that they take about half as long as what is counted may stay unkept. rows: how many a step has; most: no more than so many."""
+
+    def __init__(self, rows: int) -> None:
+        self.steps, self.most = 1, max(1, ROWS_TOGETHER // rows)
+        self._begun = self._kept = time.monotonic()
+
+    def counted(self, keep: Callable[[], None]) -> None:
+        """So many steps were counted; keeps what is known by now, if it is time to."""
+        now = time.monotonic()
+        if now - self._begun < KEEP_S / 4:
+            self.steps = min(2 * self.steps, self.most)
+        elif now - self._begun > KEEP_S / 2:
+            self.steps = max(1, self.steps // 2)
+        if now - self._kept > KEEP_S:
+            keep()
+            self._kept = now
+        self._begun = now
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +127,8 @@ def count_lanes(
 ) -> LanesCount:
     """Runs an epoch of one stage on some of its lanes, from where counting was interrupted. report: is called with the rows of the data that are used up."""
     feed, rows_per_lane = cast("EndingFeed", lanes.feeds[0]), lanes.order_of(epoch).rows_per_lane
-    piece = max(1, ROWS_TOGETHER // len(mine) // rows_per_lane) * rows_per_lane
     marks, row = _Marks([*begun.marks] if begun else []), _begin(feed, epoch, begun)
-    kept_at, of_mine = time.monotonic(), np.array(mine, dtype=np.int64)
+    pace, of_mine = CountPace(len(mine) * rows_per_lane), np.array(mine, dtype=np.int64)
 
     def so_far(*, is_all: bool = False) -> LanesCount:
         ends = {lane: int(feed.ends[lane]) for lane in mine if feed.ends[lane] < LANE_ROWS}
@@ -118,20 +137,18 @@ def count_lanes(
     try:
         while True:
             wanted = np.zeros_like(feed.made)
-            wanted[of_mine] = row + piece
+            wanted[of_mine] = row + pace.steps * rows_per_lane
             feed.ensure(wanted)
             for error in feed.errors_of(of_mine):
                 raise error
             feed.pass_over(np.minimum(wanted, feed.made))
             report(feed.fed_rows)
-            row += piece
+            row += pace.steps * rows_per_lane
             if (feed.ends[of_mine] <= row).all():
                 return so_far(is_all=True)
             if (feed.made[of_mine] >= row).all():
                 marks.note(row, partial(_places, feed, mine, row))
-            if time.monotonic() - kept_at > KEEP_S:
-                keep(so_far())
-                kept_at = time.monotonic()
+            pace.counted(lambda: keep(so_far()))
     except BaseException:
         if marks.found:
             keep(so_far())

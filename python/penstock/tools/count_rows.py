@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import nullcontext
 from functools import partial
 
@@ -30,7 +29,7 @@ from penstock.resolve.ordering import RankSettings, order_of, steps_of
 from penstock.runtime.free_memory import default_memory
 from penstock.stages.bad_rows import Tolerance
 from penstock.stages.lanes.all_feeds import EpochEnds, LaneFeeds
-from penstock.tools.count_lanes import KEEP_S, ROWS_TOGETHER, CountReport
+from penstock.tools.count_lanes import CountPace, CountReport
 from penstock.tools.count_on_ranks import RanksCount
 from penstock.tools.counted_epochs import CountedEpochs
 
@@ -125,15 +124,13 @@ def _count(lanes: LaneFeeds, counted: CountedEpochs, epoch: int, number: int, re
         places = {} if step is None else lanes.places(Position(epoch, step))
         counted.keep_stage(epoch, number, lanes.order_of(epoch).ends[0], lanes.left.get(epoch, {}), step, places)
 
-    steps, kept_at = max(1, ROWS_TOGETHER // order.batch_size), time.monotonic()
+    pace = CountPace(order.batch_size)
     try:
-        for work in lanes.steps(here, (0, 1), steps, None):
+        for work in lanes.steps(here, (0, 1), pace.most, lambda: pace.steps - 1):
             here = Position(epoch, work.step + work.steps)
             lanes.pass_over(here)
             report.at(lanes.fed_rows)
-            if time.monotonic() - kept_at > KEEP_S:
-                keep(here.step)
-                kept_at = time.monotonic()
+            pace.counted(partial(keep, here.step))
     except BaseException:
         if here.step:
             keep(here.step)
