@@ -41,7 +41,8 @@ def pick(pieces: Sequence[Rows], which: Ids, row: Ids, spec: Spec, allocate: All
             spans = _spans(parts, which, row)
             picked[name] = spans if field.dtype == "bytes" else _text(spans)
         else:
-            picked[name] = pick_lists(parts, which, row)
+            parts, at = rows_of(parts, which, row)
+            picked[name] = pick_lists(parts, which, at)
     return picked
 
 

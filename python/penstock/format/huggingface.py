@@ -60,7 +60,12 @@ class HuggingFace:
     @property
     def unpacked_bytes(self) -> int:
         """See `source.protocol.CompressedSource`."""
-        return self.inner.unpacked_bytes * self.manifest.samples // max(1, self.inner.manifest.samples)
+        size = (
+            self.inner.unpacked_bytes
+            if isinstance(self.inner, arrow_ipc.ArrowBatches)
+            else self.inner.manifest.held_bytes
+        )
+        return size * self.manifest.samples // max(1, self.inner.manifest.samples)
 
     @property
     def decoded_bytes(self) -> int:

@@ -1,7 +1,7 @@
 """Text and bytes of which a few values stand in many rows: each value once, and for every row its number.
 
 Files hold such columns as dictionaries or runs, and 30 KB of them can stand for gigabytes. Rows are gathered out of the values, so the
-column itself is never written out.
+column itself is never written out. Of a column with nulls the last value is one, so that rows without a value have a number as well.
 """
 
 from __future__ import annotations
@@ -22,8 +22,13 @@ _WORTH = 4
 
 
 def repeated(indices: Ids, values: pa.Array) -> pa.DictionaryArray:
-    """A column whose row i is values[indices[i]]: large_string or large_binary, without nulls."""
-    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int64()), values)
+    """A column whose row i is values[indices[i]], or null where that is -1: large_string or large_binary."""
+    is_null = indices < 0
+    if not is_null.any():
+        return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int64()), values)
+    if not len(values) or values[-1].is_valid:
+        values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int64(), mask=is_null), values)
 
 
 def is_repeated(column: Any) -> bool:
@@ -31,8 +36,17 @@ def is_repeated(column: Any) -> bool:
     return bool(isinstance(column, pa.DictionaryArray))
 
 
+def _numbers(column: pa.DictionaryArray) -> Ids:
+    """The number of each row's value, of the last one for null."""
+    numbers = column.indices
+    if numbers.null_count:
+        numbers = numbers.fill_null(len(column.dictionary) - 1)
+    return np.asarray(numbers.to_numpy(zero_copy_only=False))
+
+
 def stays_apart(indices: Ids, values: pa.Array) -> bool:
-    """Whether the column would be large written out, and is much smaller as it is."""
+    """Whether the column would be large written out, and is much smaller as it is; -1 stands for null."""
+    indices = indices[indices >= 0]
     held_bytes = int(values.nbytes) + int(indices.nbytes)
     return written_bytes(indices, values) > max(SMALL_BYTES, _WORTH * held_bytes)
 
@@ -75,7 +89,7 @@ def rows_of(parts: Sequence[pa.Array], which: Ids, row: Ids) -> tuple[list[pa.Ar
     for number, part in enumerate(parts):
         if is_repeated(part):
             mine = which == number
-            row[mine] = part.indices.to_numpy(zero_copy_only=False)[row[mine]]
+            row[mine] = _numbers(part)[row[mine]]
     return [part.dictionary if is_repeated(part) else part for part in parts], row
 
 
@@ -84,8 +98,7 @@ def picked_bytes(parts: Sequence[pa.Array], which: Ids, row: Ids) -> int:
     found = 0
     for number, part in enumerate(parts):
         if is_repeated(part):
-            numbers = part.indices.to_numpy(zero_copy_only=False)[row[which == number]]
-            found += written_bytes(numbers, part.dictionary)
+            found += written_bytes(_numbers(part)[row[which == number]], part.dictionary)
     return found
 
 
@@ -96,8 +109,10 @@ def joined(parts: Sequence[pa.Array]) -> pa.Array:
     values = [part.dictionary if is_repeated(part) else part for part in parts]
     before = np.cumsum([0, *map(len, values)])
     numbers = [
-        part.indices.to_numpy(zero_copy_only=False) if is_repeated(part) else np.arange(len(part)) for part in parts
+        first + _numbers(part) if is_repeated(part) else first + np.arange(len(part))
+        for first, part in zip(before, parts, strict=False)
     ]
-    return repeated(
-        np.concatenate([first + one for first, one in zip(before, numbers, strict=False)]), pa.concat_arrays(values)
-    )
+    for part, number in zip(parts, numbers, strict=True):
+        if part.null_count:
+            number[part.is_null().to_numpy(zero_copy_only=False)] = -1
+    return repeated(np.concatenate(numbers), pa.concat_arrays(values))

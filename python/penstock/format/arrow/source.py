@@ -108,12 +108,10 @@ class ArrowBatches:
 
     @property
     def unpacked_bytes(self) -> int:
-        """See `source.protocol.CompressedSource`. Text that may be null is written out in blocks, wherever it repeats."""
-        size = self.manifest.held_bytes
-        if self.unpacked is not None:
-            size = self.unpacked.size_bytes(self.batches.columns, self.manifest.samples)
-        is_written = any(field.nullable and not field.required.is_fixed for field in self.spec.values())
-        return max(size, self.decoded_bytes) if is_written else size
+        """See `source.protocol.CompressedSource`."""
+        if self.unpacked is None:
+            return self.manifest.held_bytes
+        return self.unpacked.size_bytes(self.batches.columns, self.manifest.samples)
 
     @property
     def decoded_bytes(self) -> int:

@@ -131,7 +131,7 @@ class Stored:
 class Parquet:
     """Rows of Parquet files; neighbouring rows come out of parts of row groups that were decoded before.
 
-    unpacked_bytes: see `source.protocol.CompressedSource`: dictionaries that may have nulls are written out. working_row_bytes: of each column, what decoding a row takes besides its copies.
+    working_row_bytes: of each column, what decoding a row takes besides its copies.
     """
 
     manifest: TableManifest
@@ -140,7 +140,6 @@ class Parquet:
     first_row: Ids
     decoded: DecodedParts
     decoded_row_bytes: int = 0
-    unpacked_bytes: int = 0
     working_row_bytes: Mapping[str, float] = field(default_factory=dict)
     access: Access = Access.PARTS
     null_counts: Mapping[str, int | None] = field(default_factory=dict)
@@ -169,7 +168,7 @@ class Parquet:
     @property
     def _working_bytes(self) -> int:
         numbers_bytes = _NUMBER_BYTES * sum(not field.required.is_fixed for field in self.spec.values())
-        row_bytes = max(self.unpacked_bytes // max(1, self.manifest.samples), numbers_bytes)
+        row_bytes = max(self.manifest.held_bytes // max(1, self.manifest.samples), numbers_bytes)
         besides_bytes = sum(self.working_row_bytes.get(name, 0.0) for name in self.spec)
         return math.ceil(int(self.stored.parts.rows.max(initial=0)) * (_WORKING_COPIES * row_bytes + besides_bytes))
 
@@ -220,7 +219,7 @@ class Parquet:
     def only(self, names: Sequence[str]) -> Parquet:
         """The same rows with these columns alone, in the order and the blocks that all of them would have."""
         rows, dropped = self.manifest.samples, [field for name, field in self.spec.items() if name not in names]
-        held_bytes = self.unpacked_bytes - rows * sum(field.required.row_bytes for field in dropped)
+        held_bytes = self.manifest.held_bytes - rows * sum(field.required.row_bytes for field in dropped)
         if all(self.spec[name].required.is_fixed for name in names):
             held_bytes = rows * sum(self.spec[name].required.row_bytes for name in names)
         largest = held_bytes // max(1, rows) * int(self.stored.parts.rows.max(initial=0))
@@ -228,7 +227,7 @@ class Parquet:
 
     def once(self, names: Sequence[str]) -> Parquet:
         """The same rows with these columns alone, of which nothing is written to the cache."""
-        return self._only(names, min(self.unpacked_bytes, MEMORY_BYTES), LARGE_PART)
+        return self._only(names, min(self.manifest.held_bytes, MEMORY_BYTES), LARGE_PART)
 
     def _only(self, names: Sequence[str], held_bytes: int, largest: int) -> Parquet:
         known = {column.name: column for column in self.stored.columns}
@@ -262,22 +261,19 @@ def open_parquet(shards: Shards, read: ByteRanges, options: Options) -> Parquet:
     stored, counts = Stored(files, paged, parts, columns, spec, kept_rows), parts.counts
     first_row = np.append(0, np.cumsum(counts)).astype(np.int64)
     per_shard = np.bincount(parts.shard, weights=counts, minlength=len(shards)).astype(np.int64)
-    varying_bytes, open_bytes, written_bytes, values = _varying_bytes(stored, schema)
+    varying_bytes, written_bytes, values = _varying_bytes(stored, schema)
     held_bytes = int((fixed_bytes + varying_bytes) * int(first_row[-1]))
     manifest = TableManifest(
         "parquet", shards, np.append(0, np.cumsum(per_shard)), held_bytes=held_bytes, choice=kept_rows
     )
-    unpacked_bytes = int((fixed_bytes + open_bytes) * int(first_row[-1]))
-    largest = unpacked_bytes // max(1, manifest.samples) * int(parts.rows.max(initial=0))
-    decoded = DecodedParts(stored.decode, stored.key, len(parts), unpacked_bytes, largest)
+    largest = held_bytes // max(1, manifest.samples) * int(parts.rows.max(initial=0))
+    decoded = DecodedParts(stored.decode, stored.key, len(parts), held_bytes, largest)
     exact = (
         {} if keep is not None else {column.name: nulls[column.path] for column in columns if not column.field.shape}
     )
     working = {column.name: _level_bytes(column.field, values.get(column.stored[0], 0.0)) for column in columns}
     written_bytes = math.ceil(fixed_bytes + written_bytes)
-    return Parquet(
-        manifest, spec, stored, first_row, decoded, written_bytes, unpacked_bytes, working, null_counts=exact
-    )
+    return Parquet(manifest, spec, stored, first_row, decoded, written_bytes, working, null_counts=exact)
 
 
 def _level_bytes(field: Field, values: float) -> float:
@@ -287,23 +283,20 @@ def _level_bytes(field: Field, values: float) -> float:
     return values * (_LEVEL_BYTES + (_NARROW_BYTES if field.dtype in _NARROW else 0))
 
 
-def _varying_bytes(stored: Stored, schema: pa.Schema) -> tuple[float, float, float, dict[str, float]]:
-    """Bytes of a row in columns of no fixed size, as the first part has them: by which blocks are cut, as they hold it, and with every value written out; and values in lists, by column.
+def _varying_bytes(stored: Stored, schema: pa.Schema) -> tuple[float, float, dict[str, float]]:
+    """Bytes of a row in columns of no fixed size, as the first part has them: as blocks hold it, and with every value written out; and values in lists, by column.
 
     The footer says how large columns are as well, but what it says need not be true.
     """
     varying = [column.stored for column in stored.columns if not column.field.required.is_fixed]
     if not varying or not len(stored.parts):
-        return 0.0, 0.0, 0.0, {}
+        return 0.0, 0.0, {}
     table = replace(stored, files=replace(stored.files, plain_bytes=_LOOKED_AT_BYTES)).table(0, varying)
     is_stored = {field.name for field in schema if pa.types.is_dictionary(field.type)}
     written = {name: _bytes_of_plain(table[name]) for name in table.column_names}
-    may_be_null = {column.stored[0] for column in stored.columns if column.field.nullable}
-    held = {name: table[name].nbytes if name in is_stored else size for name, size in written.items()}
-    opened = sum(size if name in may_be_null else held[name] for name, size in written.items())
+    held = [table[name].nbytes if name in is_stored else size for name, size in written.items()]
     values = {name: _values_in_lists(table[name]) / table.num_rows for name in table.column_names}
-    rows = table.num_rows
-    return sum(held.values()) / rows, opened / rows, sum(written.values()) / rows, values
+    return sum(held) / table.num_rows, sum(written.values()) / table.num_rows, values
 
 
 def _values_in_lists(column: pa.ChunkedArray | pa.Array) -> int:

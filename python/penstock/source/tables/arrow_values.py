@@ -53,7 +53,7 @@ def held(array: pa.Array, wanted: WantedColumn) -> npt.NDArray[Any] | pa.Array:
     Raises RowError for the first null without a default, list of another length or whole number that would lose digits; pyarrow's
     errors for values that the dtype cannot hold.
     """
-    if wanted.keeps_repeated and not wanted.field.nullable and (kept := _repeated(array, wanted)) is not None:
+    if wanted.keeps_repeated and (kept := _repeated(array, wanted)) is not None:
         return kept
     made = _nested(array, wanted)
     if not wanted.field.is_fixed:
@@ -74,7 +74,9 @@ def _repeated(array: pa.Array, wanted: WantedColumn) -> pa.Array | None:
     null = values.is_null().to_numpy(zero_copy_only=False)
     is_null = numbers < 0
     is_null[~is_null] = null[numbers[~is_null]]
-    if is_null.any():
+    if is_null.any() and wanted.field.nullable:
+        numbers = np.where(is_null, -1, numbers)
+    elif is_null.any():
         if wanted.default is None:
             raise RowError(int(np.argmax(is_null)), NULL)
         numbers = np.where(is_null, len(values), numbers)
