@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ import pytest
 
 import penstock as ps
 from penstock.core.errors import DataError
+from penstock.core.files.byte_ranges import ByteRanges
 from penstock.format import hdf5_turned
+from penstock.format.hdf5 import Hdf5Files
 from penstock.resolve import dealt
 from penstock.source.protocol import Access
+from penstock.storage.local import LocalStorage
 from support.seams import lowered_of
 
 RNG = np.random.default_rng(5)
@@ -195,3 +199,19 @@ def test_a_damaged_chunk_is_an_error_that_names_the_file(tmp_path: Path) -> None
     (tmp_path / "x.h5").write_bytes(raw)
     with pytest.raises(DataError, match=r"x\.h5, x.*cannot be read .*write it again"):
         ps.read(tmp_path / "x.h5")
+
+
+def test_a_copy_that_is_broken_off_keeps_no_lock(tmp_path: Path) -> None:
+    """What was left is collected in any thread."""
+    written(tmp_path, (8, 2), rows=400)
+    files = Hdf5Files(LocalStorage().list(str(tmp_path)), ByteRanges())
+    pieces = files.pieces(0, "x")
+    next(pieces)()
+    ending = threading.Thread(target=pieces.close)
+    ending.start()
+    ending.join()
+    facts = list[Any]()
+    looking = threading.Thread(target=lambda: facts.append(files.facts(0, "x")), daemon=True)
+    looking.start()
+    looking.join(60)
+    assert [one.shape for one in facts] == [(400, 12)]

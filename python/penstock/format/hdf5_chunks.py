@@ -54,7 +54,7 @@ class BlockedDataset:
     def take(self, first: int, last: int) -> Callable[[], npt.NDArray[Any]]:
         """Reads rows [first, last); the call that unpacks them."""
         if self._is_ours:
-            chunks = [(corner, self._taken(corner, first, last)) for corner in self._corners(first, last)]
+            chunks = [(corner, self._taken(corner, first, last)) for corner in self.corners(first, last)]
             return partial(self._unpacked, chunks, first, last)
         self._check_packed(first, last)
         self._check_lengths(first, last)
@@ -66,18 +66,16 @@ class BlockedDataset:
         """Bytes of a chunk's values."""
         return int(self._chunk_bytes)
 
-    def pieces(self) -> Iterator[Callable[[], tuple[tuple[slice, ...], npt.NDArray[Any]]]]:
-        """Reads chunk after chunk; the calls that unpack them: which of the dataset's values, and these."""
+    def piece(self, corner: tuple[int, ...]) -> Callable[[], tuple[tuple[slice, ...], npt.NDArray[Any]]]:
+        """Reads a chunk; the call that unpacks it: which of the dataset's values, and these."""
         rows = self._shape[0]
-        for corner in self._corners(0, rows):
-            if not self._is_packed:
-                self._check_chunk(corner)
-                places = self._places(corner, 0, rows)
-                yield partial(_as_they_are, places, self._dataset[places])
-                continue
-            yield partial(self._piece, corner, self._taken(corner, 0, rows))
+        if self._is_packed:
+            return partial(self._placed, corner, self._taken(corner, 0, rows))
+        self._check_chunk(corner)
+        places = self._places(corner, 0, rows)
+        return partial(_as_they_are, places, self._dataset[places])
 
-    def _piece(
+    def _placed(
         self, corner: tuple[int, ...], found: bytes | npt.NDArray[Any]
     ) -> tuple[tuple[slice, ...], npt.NDArray[Any]]:
         places = self._places(corner, 0, self._shape[0])
@@ -85,7 +83,7 @@ class BlockedDataset:
             return places, found
         return places, self._values(found)[tuple(slice(one.stop - one.start) for one in places)]
 
-    def _corners(self, first: int, last: int) -> Iterator[tuple[int, ...]]:
+    def corners(self, first: int, last: int) -> Iterator[tuple[int, ...]]:
         """Where the chunks of rows [first, last) begin."""
         for begin in range(first - first % self._chunk[0], last, self._chunk[0]):
             check()
@@ -165,7 +163,7 @@ class BlockedDataset:
                     found = np.frombuffer(file.read((last - first) * row_bytes), np.uint8)
                 yield found[: len(found) // self._width * self._width].reshape(-1, self._width)
             return
-        for corner in self._corners(first, last) if self._can_unpack else ():
+        for corner in self.corners(first, last) if self._can_unpack else ():
             if self._size(corner):
                 skipped, packed = self._dataset.id.read_direct_chunk(corner)
                 if not skipped:
@@ -174,7 +172,7 @@ class BlockedDataset:
     def _check_packed(self, first: int, last: int) -> None:
         """ValueError for a chunk that libhdf5 would make more of than its shape takes."""
         if self._filters and self._filters[-1] in (_DEFLATE, _FLETCHER32, _SZIP):
-            for corner in self._corners(first, last):
+            for corner in self.corners(first, last):
                 self._check_chunk(corner)
 
     def _check_chunk(self, corner: tuple[int, ...]) -> None:

@@ -52,7 +52,7 @@ class Datasets(Protocol):
         """A dataset."""
 
     def pieces(self, shard: int, path: str) -> Iterator[Any]:
-        """Its chunks; see `BlockedDataset.pieces`."""
+        """Its chunks; see `BlockedDataset.piece`."""
 
 
 @dataclass(frozen=True, eq=False)
