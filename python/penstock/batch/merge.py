@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.batch.pick import pick_lists
 from penstock.core import kernels
-from penstock.core.columns.rows import bytes_of, spans_to_arrow
+from penstock.core.columns.rows import bytes_of, copied_spans, new_rows, spans_to_arrow
 from penstock.core.columns.spec import Columns, Field, Ids, Spans, Spec
 
 #: Allocates the array for one fixed column: (name, field, rows) -> array of shape (rows, *field.shape).
@@ -45,6 +45,13 @@ def gather_columns(
         name: gather([table[name] for table in tables], which, row, name, field, allocate, threads=threads)
         for name, field in spec.items()
     }
+
+
+def copied_rows(columns: Columns, row: Ids, spec: Spec, *, threads: int) -> Columns:
+    """Some rows of columns, by their numbers, which keep nothing else in memory."""
+    which = np.zeros(len(row), dtype=np.int64)
+    found = gather_columns([columns], which, row, spec, new_rows, threads=threads) if len(row) else {}
+    return {name: copied_spans(one) if isinstance(one, Spans) else one for name, one in found.items()}
 
 
 def _largest(arrays: Sequence[pa.Array]) -> pa.DataType:

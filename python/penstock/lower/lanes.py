@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from penstock.core import kernels
-from penstock.lower.context import ITEM_BYTES, Context, context_of
+from penstock.lower.context import ITEM_BYTES, Context, context_of, item_bytes_within
 from penstock.lower.functions import call_of
 from penstock.lower.lowered import Stages
 from penstock.order.keys import STAGE_KEY
 from penstock.order.steps.batches import BatchOrder
-from penstock.plan.nodes import LaneNode, LaneOutput, Node, SkipBad
+from penstock.plan.nodes import FlatMap, LaneNode, LaneOutput, Node, SkipBad
 from penstock.plan.tree import comes_once
 from penstock.resolve.cut import cut
 from penstock.resolve.ordering import RankSettings, demand_order
@@ -27,8 +27,8 @@ from penstock.stages.lanes.feed import LaneFeed
 from penstock.stages.lanes.stages import STAGES
 
 #: Below a lane stage so many rows are made together as soon as so many are wanted, if they are not long, and then more. Above it an item has no more than the second
-#: number, so that the first one comes soon.
-_FIRST_LANE_ROWS, LANE_ROWS, _FEWEST_LANE_ROWS, _MOST_LANE_ROWS = 128, 1024, 16, 1 << 14
+#: number, so that the first one comes soon. Of a row may come many: fewer at first.
+_FIRST_GROWN_ROWS, _FIRST_LANE_ROWS, LANE_ROWS, _FEWEST_LANE_ROWS, _MOST_LANE_ROWS = 8, 128, 1024, 16, 1 << 14
 _LANE_DEPTH = 2
 
 
@@ -58,9 +58,10 @@ def feed_of(
         first_id=int(above.sources.first_ids[number]),
         place=here.sources.places(),
         mine=above.lanes,
-        together=_together(below, above),
+        together=_together(node, below, above),
+        most_bytes=lambda: item_bytes_within(budget.limit_bytes),
         seed=seed,
-        keep=above.budget.keep,
+        budget=above.budget,
         cpus=above.where.cpus,
         below=below.feeds,
         goes_back=not comes_once(node.input),
@@ -79,6 +80,7 @@ def _below(node: LaneNode, root: Node, order: BatchOrder, seed: int, above: Cont
         is_exact=False,
         workers=above.workers,
     )
+    here.budget.learns_first = "memory" in above.fixed
     return replace(
         here,
         lanes=above.lanes,
@@ -90,9 +92,9 @@ def _below(node: LaneNode, root: Node, order: BatchOrder, seed: int, above: Cont
     )
 
 
-def _together(below: Stages, above: Context) -> tuple[int, int]:
+def _together(node: LaneNode, below: Stages, above: Context) -> tuple[int, int]:
     """How many rows to ask for at once: as soon as so many are wanted, and at most."""
-    first, most = _FIRST_LANE_ROWS, _MOST_LANE_ROWS
+    first, most = _FIRST_GROWN_ROWS if isinstance(node, FlatMap) else _FIRST_LANE_ROWS, _MOST_LANE_ROWS
     if Access.FORWARD in below.context.sources.access:
         # Request no more rows of a slow stream than a batch needs: an item of several lanes takes all rows between.
         first, most = len(above.lanes) * below.context.order.rows_per_lane, LANE_ROWS

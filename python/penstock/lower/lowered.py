@@ -79,6 +79,7 @@ def share_memory(runs: Sequence[Stages], memory_bytes: int) -> None:
     known = min(windows, memory_bytes // 2)
     for each in runs:
         of_windows = known * each.window_bytes // max(1, windows)
+        each.context.budget.memory_bytes = memory_bytes
         each.context.budget.limit_bytes = of_windows + (memory_bytes - known) // len(runs)
 
 

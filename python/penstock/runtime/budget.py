@@ -25,6 +25,7 @@ from typing import Any, Protocol, Self
 
 from penstock.core.cancel import LOOK_S, StoppedError, is_stopped
 from penstock.core.columns.spec import Bytes
+from penstock.core.messages import counted
 from penstock.core.warnings import warn
 from penstock.order.steps.cursor import Work
 
@@ -74,7 +75,7 @@ class LargeItemError(Exception):
 class Budget:
     """Bytes that a loader's run may hold, and CPUs that its kernels may use.
 
-    limit_bytes: the budget. rings: whose free memory counts. cpus: threads of one native call; asked at every call, so that it may change
+    limit_bytes: the budget; memory_bytes: of all runs of the loader. rings: whose free memory counts. cpus: threads of one native call; asked at every call, so that it may change
     while a run lasts. Unless `is_exact` it is not known what items ask for, which is then multiplied
     by what earlier items grew by. Items are admitted in the order of their work, so that the next one that is
     needed always comes first; one that is too large is admitted alone.
@@ -82,6 +83,7 @@ class Budget:
 
     def __init__(self, limit_bytes: int, rings: tuple[Ring, ...] = (), *, cpus: int = 1, is_exact: bool = True) -> None:
         self.limit_bytes, self.rings, self.cpus, self.is_exact = limit_bytes, rings, cpus, is_exact
+        self.memory_bytes = limit_bytes
         self._growth: float | None = None
         #: Whether it was said that something is larger than the budget.
         self.has_warned = False
@@ -96,6 +98,8 @@ class Budget:
         #: Of that, what such parts take, however blocks are cut; and what they would take of another limit.
         self.parts_bytes = 0
         self.parts_within: Callable[[int], int] = lambda _: 0
+        #: Whether nothing follows the first item before it is known how much it grew, by functions or parsers: where the user chose how much may be held.
+        self.learns_first = False
         self._begin()
 
     def _begin(self) -> None:
@@ -195,6 +199,16 @@ class Budget:
     def _supposed_growth(self) -> float:
         return self._growth if self._growth is not None else 1.0 if self.is_exact else _UNKNOWN_GROWTH
 
+    def warn_of_waiting(self, size_bytes: int, name: str, lanes: int) -> None:
+        """What a stage made, and nobody took yet, is more than a loader may hold."""
+        if size_bytes <= ALLOWED * self.memory_bytes or self.has_warned:
+            return
+        self.has_warned = True
+        warn(
+            f"penstock: what {name} made takes {size_bytes:,} bytes until its rows are taken, in {counted(lanes, 'lane')}, and memory={self.memory_bytes:,} is less: that much is held; "
+            f"take fewer lanes, batch(…, lanes=…), or fewer rows together, flat_map(…, rows=…), or pass a larger memory= to the Loader"
+        )
+
     def _warn_of_large(self, size_bytes: int, what: str) -> None:
         if size_bytes <= ALLOWED * self.limit_bytes or self.has_warned:
             return
@@ -212,6 +226,8 @@ class Budget:
 
     def _fits(self, size_bytes: int) -> bool:
         self._take_back()
+        if self.learns_first and self._growth is None and not all(share.is_finished for share in self._shares):
+            return False
         return not self._shares or size_bytes <= self._room
 
     # What is held

@@ -229,6 +229,11 @@ class LaneResult:
     used: Ids
     states: Sequence[Any]
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the columns."""
+        return sum(int(getattr(column, "nbytes", 0)) for column in self.columns.values())
+
 
 @dataclass(kw_only=True)
 class LaneItem(Item):
@@ -236,6 +241,16 @@ class LaneItem(Item):
 
     made: LaneResult
     states: Sequence[Any]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of what came out."""
+        return self.made.size_bytes
+
+    @property
+    def counted_bytes(self) -> int:
+        """Bytes of what came out."""
+        return self.size_bytes
 
 
 @dataclass(kw_only=True)

@@ -18,8 +18,8 @@ from penstock.core.draw_keys import DrawKeys
 from penstock.core.messages import quoted
 from penstock.core.warnings import warn
 
-#: A batch that took longer is not made again, but so many of its rows are, twice.
-_LONG_S, _FEW_ROWS = 0.25, 2
+#: A batch that took longer, or is larger, is not made again, but so many of its rows are, twice.
+_LONG_S, _LARGE_BYTES, _FEW_ROWS = 0.25, 16 << 20, 2
 #: Sums of the same numbers may differ so much, by where they lie in memory.
 _TOLERANCE = 1e-4
 
@@ -73,11 +73,11 @@ class Repeats:
             _repeatable[id(self._function)] = self._function
 
     def _compare(self, make: Make, made: Any, kept: Columns, keys: DrawKeys, *, took_s: float) -> None:
-        few = keys.part(0, _FEW_ROWS)
+        few, is_short = keys.part(0, _FEW_ROWS), took_s <= _LONG_S and _bytes_of(made) <= _LARGE_BYTES
         try:
             if self._by_rows:
                 first, again = _rows(made, _FEW_ROWS), make(kept, few)
-            elif took_s <= _LONG_S:
+            elif is_short:
                 first, again = made, make(kept, keys)
             else:
                 kept = copied(_rows(kept, _FEW_ROWS))
@@ -85,7 +85,7 @@ class Repeats:
         except StoppedError:
             raise
         except Exception as error:
-            if not self._by_rows and took_s > _LONG_S:
+            if not self._by_rows and not is_short:
                 return  # it may be one for whole batches only
             self._tell(f"raised {type(error).__name__}")
             return
@@ -108,6 +108,11 @@ class Repeats:
 def copied(columns: Mapping[str, Any]) -> Columns:
     """Columns that nobody else changes."""
     return {name: column.copy() if isinstance(column, np.ndarray) else column for name, column in columns.items()}
+
+
+def _bytes_of(made: Any) -> int:
+    """Bytes of columns, as far as they are arrays."""
+    return sum(int(getattr(column, "nbytes", 0)) for column in made.values()) if isinstance(made, Mapping) else 0
 
 
 def _rows(made: Any, rows: int) -> Any:

@@ -150,12 +150,24 @@ def new_bytes(size: int) -> Bytes:
     return np.empty(size, dtype=np.uint8)
 
 
-def spans_to_arrow(spans: Spans, take: Callable[[int], Bytes] = new_bytes) -> pa.LargeBinaryArray:
-    """The bytes of all spans joined into one large_binary array (one copy), in memory from `take`."""
+def copied_spans(spans: Spans) -> Spans:
+    """The same bytes in one buffer of their own (one copy)."""
+    offsets, joined = _joined(spans, new_bytes)
+    return Spans((joined,), np.zeros(len(spans), dtype=np.int64), offsets[:-1], spans.length)
+
+
+def _joined(spans: Spans, take: Callable[[int], Bytes]) -> tuple[Ids, Bytes]:
+    """Where the bytes of each begin and all end, and these bytes."""
     offsets = np.zeros(len(spans) + 1, dtype=np.int64)
     np.cumsum(spans.length, out=offsets[1:])
     joined = take(int(offsets[-1]))
     kernels.join_spans(list(spans.buffers), spans.which, spans.offset, spans.length, joined)
+    return offsets, joined
+
+
+def spans_to_arrow(spans: Spans, take: Callable[[int], Bytes] = new_bytes) -> pa.LargeBinaryArray:
+    """The bytes of all spans joined into one large_binary array (one copy), in memory from `take`."""
+    offsets, joined = _joined(spans, take)
     return pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(spans), [None, pa.py_buffer(offsets), pa.py_buffer(joined)]
     )

@@ -52,7 +52,8 @@ class Asking:
         self._mine = np.setdiff1d(mine, self._done)
         self._begun, self.wanted, self._rows_coming, self._ahead = taken, taken, np.zeros_like(taken), 0
         self.coming: deque[AskedOfLanes] = deque()
-        self._rows_at_once, self._most = together
+        self._rows_at_once, self._together = together
+        self._most = self._together
         self._items, self._large, self._since = 0, 0, time.monotonic()
         self._gate = Gate(0)
 
@@ -74,9 +75,11 @@ class Asking:
         """Nobody wants anything any more."""
         self._gate.close()
 
-    def note(self) -> None:
-        """The first of what was coming is there, and among what is known of the lanes."""
+    def note(self, most_rows: int) -> None:
+        """The first of what was coming is there, and among what is known of the lanes. most_rows: more, read at once, would take too much memory."""
         asked = self.coming.popleft()
+        self._most = max(1, min(self._together, most_rows))
+        self._rows_at_once = min(self._rows_at_once, self._most)
         np.subtract.at(self._rows_coming, asked.lane, asked.count)
         self.look()
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from penstock.order.rows.rows_given import rows_given
 from penstock.order.steps.asked import AskedOfLanes
 from penstock.order.steps.cursor import Work
 from penstock.order.steps.demand import DemandOrder
+from penstock.runtime.budget import Budget
 from penstock.runtime.run import Run
 from penstock.runtime.stage import LaneItem, Stage
 from penstock.stages.lanes.asking import Asking
@@ -51,7 +52,7 @@ class LaneFeed:
     """One lane stage on one rank. Rows are taken in order, from one thread; states may be asked for by another.
 
     first_id: of its rows in the order above. place: names a row of the input by its id. mine: the lanes that this rank has rows of. together: how
-    many rows to ask for at once: as soon as so many are wanted, and at most. seed: of its own random numbers. keep: counts the bytes of what came out, until it is
+    many rows to ask for at once: as soon as so many are wanted, and at most. most_bytes: of rows that are asked for at once, and of what comes of them. seed: of its own random numbers. budget: counts what came out, until it is
     taken. below: the lane stages that the input comes from. goes_back: whether its input can be read again.
 
     Where a piece fails, all before it is kept, and its rows are made again in smaller pieces, until a single group fails: then its lane ends there, and whoever
@@ -71,8 +72,9 @@ class LaneFeed:
         place: Callable[[int], str],
         mine: Sequence[int],
         together: tuple[int, int],
+        most_bytes: Callable[[], int],
         seed: int,
-        keep: Callable[[Any, int], None],
+        budget: Budget,
         cpus: int,
         below: Sequence[LaneFeed] = (),
         goes_back: bool = True,
@@ -80,12 +82,13 @@ class LaneFeed:
         self._stage, self.order, self._start = stage, order, start
         self.first_id, self._place, self._together = first_id, place, together
         self._mine = np.array(mine, dtype=np.int64)
+        self._most_bytes, self._fed_rows, self._fed_bytes = most_bytes, 0, 0
         self._seed, self._cpus, self.below = seed, cpus, tuple(below)
         self._goes_back = goes_back
         self._lock, self._is_closed = threading.RLock(), False
         self._ended_by: BaseException | None = None
         self.run: Run | None = None  # what runs below and the stage itself; None if nothing runs
-        self._made = MadeRows(stage.name, keep, threads=cpus)
+        self._made, self._budget = MadeRows(stage.name, budget.keep, threads=cpus), budget
         self.begin({})
 
     @property
@@ -111,6 +114,19 @@ class LaneFeed:
         epoch = None if self.order.has_ends else self.epoch_rows  # where lanes end, their last group may be smaller
         most = np.full(self.order.lanes, self._stage.rows, dtype=np.int64)
         return most if epoch is None else np.minimum(most, epoch)
+
+    @property
+    def window_rows(self) -> int:
+        """How many rows of all lanes it takes in whole groups, each of which comes out before its first row is taken; 0 where each row is for itself."""
+        if self.groups is None:
+            return 0
+        rows = self.groups if self.epoch_rows is None else np.minimum(self.groups, self.epoch_rows)
+        return int(rows[self._mine].sum())
+
+    @property
+    def growth(self) -> float:
+        """Bytes that come out for each that goes in, as far as is known."""
+        return self._stage.growth
 
     @property
     def epoch_rows(self) -> Ids | None:
@@ -275,7 +291,7 @@ class LaneFeed:
             self._find(error)
             return
         with self._lock:
-            self._asking.note()
+            self._asking.note(self._most_rows)
         if not self.order.has_ends:
             self._lanes.check_luck(self._stage.name, self.order.epoch_rows)
         if self._again is not None and self._asking.came == len(self._again.pieces):
@@ -301,13 +317,21 @@ class LaneFeed:
         """Which rows of stages below the input has, where that follows from their ends."""
         return None
 
+    @property
+    def _most_rows(self) -> int:
+        """How many rows may be asked for at once, by what those so far took."""
+        return int(self._most_bytes() * self._fed_rows / self._fed_bytes) if self._fed_bytes else self._together[1]
+
     def _keep(self, item: LaneItem) -> None:
         """What came is there to be taken, and lanes are so much further."""
         asked, made = asked_of(item), item.made
+        if item.share is not None and (rows := int(asked.count.sum())):
+            self._fed_rows, self._fed_bytes = self._fed_rows + rows, self._fed_bytes + item.share.most_bytes
         self._made.check(made)
         first, left_out = self._lanes.made, self._lanes.left_out
         begin, given = self._lanes.feed(asked.lane, asked.count, made.used, made.counts, item.states, made.states)
         self._made.keep(made, first, self._lanes.made, begin + np.minimum(left_out, given))
+        self._budget.warn_of_waiting(self._made.held_bytes, self.name, len(self._of_rank))
         if asked.is_last is not None:
             self._ends.note(asked.lane[asked.is_last], self._lanes.made)
 

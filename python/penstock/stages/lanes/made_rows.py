@@ -24,6 +24,7 @@ class _MadePiece:
     first: Ids
     end: Ids
     begin: Ids
+    size_bytes: int
 
     def find(self, lane: Ids, row: Ids) -> tuple[Ids, Ids]:
         """Which of some rows of lanes it has, by their numbers, and the rows of its columns that they are."""
@@ -39,6 +40,11 @@ class MadeRows:
         self.spec: Spec = {}
         self._pieces: deque[_MadePiece] = deque()
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of what is not all taken."""
+        return sum(piece.size_bytes for piece in self._pieces)
+
     def check(self, made: LaneResult) -> None:
         """PlanError for columns that differ from those of rows before."""
         if not len(made.rows):
@@ -53,8 +59,9 @@ class MadeRows:
         """Keeps what came: rows [first[l], end[l]) of lane l's output, which begin at begin[l] of what was made."""
         if not len(made.rows):
             return
-        piece = _MadePiece(made.columns, made.rows, first, end, begin)
-        self._count_bytes(piece, sum(int(getattr(column, "nbytes", 0)) for column in made.columns.values()))
+        size = made.size_bytes
+        piece = _MadePiece(made.columns, made.rows, first, end, begin, size)
+        self._count_bytes(piece, size)
         self._pieces.append(piece)
 
     def take(self, lane: Ids, row: Ids, allocate: Allocate) -> Columns:

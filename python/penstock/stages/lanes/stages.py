@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.batch.merge import copied_rows
 from penstock.batch.pack import pack_window
 from penstock.batch.stack import field_of, materialize
 from penstock.core.columns.rows import join_columns
@@ -19,12 +20,16 @@ from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError
 from penstock.core.functions.random_use import mentions_generators
 from penstock.core.messages import quoted
+from penstock.plan.columns import spec_of
 from penstock.plan.nodes import FilterFunction, FlatMap, InLanes, Pack, SkipBad
+from penstock.plan.tree import is_column_unknown
 from penstock.runtime.stage import LaneResult
 from penstock.stages.call import MASK, FunctionCalls
 from penstock.transform.function import name_of
 from penstock.transform.repeat_check import copied
 
+#: Where fewer than one of so many rows stays, these are copied out of the others.
+_FEW = 2
 #: A process gets no fewer rows of a predicate's at once.
 _FEWEST_ROWS = 16
 
@@ -58,12 +63,13 @@ class LaneStage(Protocol):
     """A pure function of its state and rows; it keeps nothing itself, so that a lane can move to another rank.
 
     rows: how many rows make a group, so that what comes out does not depend on how they were read; None where each row is for itself. is_choice:
-    whether what comes out are some of its rows. name: for messages.
+    whether what comes out are some of its rows. name: for messages. growth: bytes that come out for each that goes in, as far as is known.
     """
 
     rows: int | None
     is_choice: bool
     name: str
+    growth: float
 
     def feed(self, fed: FedRows) -> LaneResult:
         """What comes of groups of rows."""
@@ -73,26 +79,26 @@ class FilterRows:
     """The rows for which a function says True."""
 
     rows: int | None = None
-    is_choice = True
+    is_choice, growth = True, 1.0
 
-    def __init__(self, node: FilterFunction, call: FunctionCalls, pieces: int) -> None:
-        self._call, self._pieces, self._names = call, pieces, node.columns
+    def __init__(self, node: FilterFunction, call: FunctionCalls, pieces: int, threads: int) -> None:
+        self._call, self._pieces, self._names, self._threads = call, pieces, node.columns, threads
         # One that draws from global generators is called for each row alone: which rows come together depends on timing.
         self._is_seeded = mentions_generators(node.function)
         self.name = f"filter({name_of(node.function)})"
 
     def feed(self, fed: FedRows) -> LaneResult:
-        """The columns as they are, and the rows that stay."""
+        """The columns as they are, and the rows that stay; where these are few, in memory of their own."""
         columns, count, keys = self._given(fed.columns), len(fed.keys), DrawKeys(fed.keys, fed.key)
         pieces = count if self._is_seeded else max(1, min(self._pieces, count // _FEWEST_ROWS))
         edges = np.linspace(0, count, 1 + max(1, pieces)).astype(np.int64).tolist()
         made = self._call.many([(_rows(columns, low, high), keys.part(low, high)) for low, high in pairwise(edges)])
         mask = np.concatenate([one[MASK] for one in made])
         rows = np.flatnonzero(mask)
-        counts = np.diff(np.searchsorted(rows, fed.edges))
-        return LaneResult(
-            columns=fed.columns, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states
-        )
+        counts, kept = np.diff(np.searchsorted(rows, fed.edges)), fed.columns
+        if _FEW * len(rows) < count:
+            kept, rows = copied_rows(kept, rows, fed.spec, threads=self._threads), np.arange(len(rows))
+        return LaneResult(columns=kept, spec=fed.spec, rows=rows, counts=counts, used=fed.counts, states=fed.states)
 
     def _given(self, columns: Columns) -> Columns:
         """What the function gets, and may change as a function of `map` may: the rows that stay are as they were."""
@@ -110,7 +116,7 @@ class RowsThere:
     """The rows that are there: where bad ones are left out, these are missing."""
 
     rows: int | None = None
-    is_choice = True
+    is_choice, growth = True, 1.0
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -127,7 +133,7 @@ class RowsThere:
 class FlatMapRows:
     """Any number of rows for every group of rows."""
 
-    is_choice = False
+    is_choice, growth = False, 1.0
 
     def __init__(self, node: FlatMap, call: FunctionCalls) -> None:
         self._call = call
@@ -166,7 +172,10 @@ class PackRows:
     def __init__(self, node: Pack, threads: int) -> None:
         self._packing, self._threads = node, threads
         self.rows: int | None = node.window if node.strategy == "best_fit" else None
-        self.name = f"pack({', '.join(node.columns)})"
+        self.name, self.growth = f"pack({', '.join(node.columns)})", 1.0
+        if not is_column_unknown(node.input):
+            sizes = {name: field.row_bytes for name, field in node.spec_of(spec_of(node.input)).items()}
+            self.growth = sum(sizes.values()) / sum(sizes[name] for name in node.columns)
 
     def feed(self, fed: FedRows) -> LaneResult:
         """The sequences of each group. Where rows are joined and cut, a state says how many tokens of the group's first row are used already."""
@@ -200,7 +209,7 @@ def _kinds(columns: Columns) -> dict[str, str]:
 
 #: The stage of each node, for so many threads. calls: gives the calls of a node's function.
 STAGES: dict[type, Callable[[Any, int, Callable[[Any], FunctionCalls]], LaneStage]] = {
-    FilterFunction: lambda node, threads, calls: FilterRows(node, calls(node), _pieces(node, threads)),
+    FilterFunction: lambda node, threads, calls: FilterRows(node, calls(node), _pieces(node, threads), threads),
     FlatMap: lambda node, _, calls: FlatMapRows(node, calls(node)),
     Pack: lambda node, threads, _: PackRows(node, threads),
     SkipBad: lambda node, _, __: RowsThere(node.verb),
