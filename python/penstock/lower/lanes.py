@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from penstock.core import kernels
-from penstock.lower.context import ITEM_BYTES, Context, context_of, item_bytes_within
+from penstock.lower.context import ITEM_BYTES, Context, context_of
 from penstock.lower.functions import call_of
 from penstock.lower.lowered import Stages
 from penstock.order.keys import STAGE_KEY
@@ -30,6 +30,8 @@ from penstock.stages.lanes.stages import STAGES
 #: number, so that the first one comes soon. Of a row may come many: fewer at first.
 _FIRST_GROWN_ROWS, _FIRST_LANE_ROWS, LANE_ROWS, _FEWEST_LANE_ROWS, _MOST_LANE_ROWS = 8, 128, 1024, 16, 1 << 14
 _LANE_DEPTH = 2
+#: Rows that are asked for at once take no more than such a part of the memory, nor does what comes of them.
+_ITEM_PART = 16
 
 
 def feed_of(
@@ -59,7 +61,7 @@ def feed_of(
         place=here.sources.places(),
         mine=above.lanes,
         together=_together(node, below, above),
-        most_bytes=lambda: item_bytes_within(budget.limit_bytes),
+        most_bytes=lambda: budget.limit_bytes // _ITEM_PART,
         seed=seed,
         budget=above.budget,
         cpus=above.where.cpus,

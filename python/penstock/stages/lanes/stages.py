@@ -29,7 +29,7 @@ from penstock.transform.function import name_of
 from penstock.transform.repeat_check import copied
 
 #: Where fewer than one of so many rows stays, these are copied out of the others.
-_FEW = 2
+_FEW = 4
 #: A process gets no fewer rows of a predicate's at once.
 _FEWEST_ROWS = 16
 
