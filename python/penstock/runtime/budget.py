@@ -160,8 +160,10 @@ class Budget:
         if self.aside_bytes + block_bytes + asked_bytes > self.limit_bytes:
             self._warn_of_large(block_bytes + asked_bytes, f"epoch {work.epoch}, step {work.step}")
         with self._lock:
-            while not (is_next := self._is_next(work)) or not self._fits(block_bytes + self._grown(asked_bytes)):
-                self._wait(for_room=is_next)
+            while (waits := not self._is_next(work) or self._is_learning) or not self._fits(
+                block_bytes + self._grown(asked_bytes)
+            ):
+                self._wait(for_room=not waits)
             share = BudgetShare(self._grown(asked_bytes), asked_bytes)
             self._shares.add(share)
             self._reserved_bytes += share.reserved_bytes
@@ -224,10 +226,12 @@ class Budget:
     def _is_next(self, work: Work) -> bool:
         return not self._due or self._due[0] is work or self._due[0] == work
 
+    @property
+    def _is_learning(self) -> bool:
+        return self.learns_first and self._growth is None and not all(share.is_finished for share in self._shares)
+
     def _fits(self, size_bytes: int) -> bool:
         self._take_back()
-        if self.learns_first and self._growth is None and not all(share.is_finished for share in self._shares):
-            return False
         return not self._shares or size_bytes <= self._room
 
     # What is held
