@@ -34,7 +34,7 @@ class Form:
 
 def write(format: str, kind: str, folder: Path) -> None:
     """A small dataset in `small`, and that of a kind in `data`."""
-    form, words = FORMATS[format], "small rows" if kind not in ("dictionary", "run-end") else kind
+    form, words = FORMATS[format], kind if kind.startswith(("dictionary", "run-end")) else "small rows"
     for name, of, what in (("small", TINY, words), ("data", KINDS[kind], kind)):
         (folder / name).mkdir()
         form.write(folder / name, what, of)
@@ -193,10 +193,18 @@ _CRC32C = [*map(_crc32c_of, range(256))]
 
 _PLAIN = ("small rows", "6 MB blocks", "64 MB blocks")
 _PACKED = (*_PLAIN, "compressed 100:1")
+_DICTIONARIES = ("dictionary", "dictionary with nulls")
+#: Which only changes columns that have some.
+_NULLS = {"nulls": "arrow"}
 #: Rows of tokens are as long as those of a small dataset: 1,000 bytes.
 FORMATS = {
-    "parquet": Form(_parquet, (*_PACKED, "dictionary"), has_blocks=True),
-    "arrow": Form(_arrow, (*_PACKED, "compressed bytes", "dictionary", "run-end"), has_blocks=True),
+    "parquet": Form(_parquet, (*_PACKED, *_DICTIONARIES), has_blocks=True, options=_NULLS),
+    "arrow": Form(
+        _arrow,
+        (*_PACKED, "compressed bytes", *_DICTIONARIES, "run-end", "run-end with nulls"),
+        has_blocks=True,
+        options=_NULLS,
+    ),
     "hdf5": Form(_hdf5, (*_PACKED, "chunks of a column"), has_blocks=True),
     "zarr": Form(_zarr, _PACKED, has_blocks=True),
     "npy": Form(_npy, _PLAIN),

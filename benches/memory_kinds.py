@@ -30,7 +30,9 @@ KINDS = {
     "6 MB blocks": Kind(10_000, 60_000, 100),
     "64 MB blocks": Kind(20_000, 64_000, 1_000),
     "dictionary": Kind(640_000, 10_000),
+    "dictionary with nulls": Kind(640_000, 10_000),
     "run-end": Kind(640_000, 10_000),
+    "run-end with nulls": Kind(640_000, 10_000),
     "compressed 100:1": Kind(20_000, 60_000, 100, is_packed=True),
     "compressed bytes": Kind(20_000, 60_000, 100, is_packed=True),
     "chunks of a column": Kind(500_000, 400, 500_000),
@@ -69,11 +71,18 @@ def rows_of(kind: Kind) -> Iterator[bytes]:
 
 def table(kind: str, of: Kind) -> Iterator[pa.RecordBatch]:
     """Record batches of a block each."""
-    if kind == "dictionary":
-        yield pa.record_batch({"x": pa.DictionaryArray.from_arrays(np.zeros(of.rows, np.int32), [10_000 * "x"])})
+    text, has_nulls = 10_000 * "x", kind.endswith("nulls")
+    if kind.startswith("dictionary"):
+        mask = np.arange(of.rows) % 100 == 7 if has_nulls else None
+        yield pa.record_batch(
+            {"x": pa.DictionaryArray.from_arrays(pa.array(np.zeros(of.rows, np.int32), mask=mask), [text])}
+        )
         return
-    if kind == "run-end":
-        runs = pa.RunEndEncodedArray.from_arrays(pa.array([of.rows], pa.int32()), pa.array([10_000 * "x"]))
+    if kind.startswith("run-end"):
+        ends, values = (
+            ([of.rows // 2, of.rows // 2 + 100, of.rows], [text, None, text]) if has_nulls else ([of.rows], [text])
+        )
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values))
         yield pa.record_batch(
             {"x": runs, "n": pa.RunEndEncodedArray.from_arrays(pa.array([of.rows], pa.int32()), pa.array([7]))}
         )

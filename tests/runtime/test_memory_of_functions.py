@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -199,3 +200,34 @@ def test_nothing_follows_the_first_item_of_a_chosen_budget_before_its_growth_is_
     waiting.join(60)
     assert admitted == [400]
     assert budget.waited_s == 0, "that is no lack of room"
+
+
+def test_items_of_which_nothing_is_asked_for_take_what_those_before_took() -> None:
+    budget = Budget(1_000, is_exact=False)
+    works = [Work(0, step, 1) for step in range(3)]
+    list(budget.follow(iter(works)))
+    first = budget.admit(works[0], asked_bytes=0, ends_turn=True)
+    assert first.reserved_bytes == 0
+    budget.finish(first, 400)
+    assert budget.admit(works[1], asked_bytes=0, ends_turn=True).reserved_bytes == 400
+
+
+@pytest.mark.parametrize("stage", ["none", "filter", "pack"])
+def test_functions_run_side_by_side_in_a_chosen_budget(stage: str) -> None:
+    """Once the first batch is through, also where only a lane stage knows how large rows are."""
+    meet = threading.Barrier(2, timeout=60)
+    calls = itertools.count()
+
+    def met(batch: Any) -> Any:
+        if next(calls) in (6, 7):
+            meet.wait()
+        return batch
+
+    numbers = ps.from_arrays({"x": [np.arange(40)] * 2_000})
+    plans = {
+        "none": lambda: numbers.map(met).batch(16),
+        "filter": lambda: numbers.filter(lambda batch: [True] * len(batch["x"])).map(met).batch(16),
+        "pack": lambda: numbers.pack("x", length=64).map(met).batch(16, steps=100),
+    }
+    with ps.Loader(plans[stage](), memory="300MB", cpus=2) as loader:
+        assert len([*itertools.islice(loader, 40)]) == 40

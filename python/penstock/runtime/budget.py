@@ -85,6 +85,8 @@ class Budget:
         self.limit_bytes, self.rings, self.cpus, self.is_exact = limit_bytes, rings, cpus, is_exact
         self.memory_bytes = limit_bytes
         self._growth: float | None = None
+        #: What items of which nothing is asked for were seen to take, such as those of rows that a lane stage made; None before the first item is through.
+        self._unasked_bytes: float | None = None
         #: Whether it was said that something is larger than the budget.
         self.has_warned = False
         self._kept: set[_Kept] = set()
@@ -221,14 +223,15 @@ class Budget:
         )
 
     def _grown(self, asked_bytes: int) -> int:
-        return int(asked_bytes * self._supposed_growth)
+        return int(asked_bytes * self._supposed_growth if asked_bytes else self._unasked_bytes or 0)
 
     def _is_next(self, work: Work) -> bool:
         return not self._due or self._due[0] is work or self._due[0] == work
 
     @property
     def _is_learning(self) -> bool:
-        return self.learns_first and self._growth is None and not all(share.is_finished for share in self._shares)
+        is_first = self.learns_first and self._unasked_bytes is None
+        return is_first and not all(share.is_finished for share in self._shares)
 
     def _fits(self, size_bytes: int) -> bool:
         self._take_back()
@@ -267,9 +270,12 @@ class Budget:
         if share.most_bytes > self.limit_bytes:
             self._warn_of_large(share.most_bytes, "a batch")
         with self._lock:
+            self._unasked_bytes = _REMEMBERED * (self._unasked_bytes or 0.0)
             if share.asked_bytes:
                 seen = share.most_bytes / share.asked_bytes
                 self._growth = max(1.0, seen, _REMEMBERED * (self._growth or 0.0))
+            else:
+                self._unasked_bytes = max(self._unasked_bytes, share.most_bytes)
             self._reserve(share, size_bytes)
             self._note_most()
 
