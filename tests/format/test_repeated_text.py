@@ -192,8 +192,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used) >> 10)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["plain.parquet", "dictionary.parquet", "dictionary.arrow"])
-@pytest.mark.parametrize("null", [-1, 5])
+@pytest.mark.parametrize(("kind", "null"), [("plain.parquet", 5), ("dictionary.parquet", -1), ("dictionary.arrow", 5)])
 def test_a_small_file_that_stands_for_gigabytes(tmp_path: Path, kind: str, null: int) -> None:
     """A million rows of one text of 2,000 letters."""
     numbers = pa.array(np.zeros(1_000_000, np.int8), mask=np.arange(1_000_000) == null)
