@@ -146,9 +146,7 @@ class Lowered:
             for budget in self.budgets:
                 budget.has_warned = True
             warn(
-                f"penstock: memory={limit:,} bytes is less than the {needed:,} that this plan holds in any case, {self.window_bytes:,} for "
-                f"blocks of open windows and {self.batch_bytes:,} for a batch: batches are made one at a time, which is slow, and that "
-                f"much is held; pass a larger memory= to the Loader, or shuffle with a smaller window_blocks= or block_rows="
+                f"penstock: {self.needs.beyond(limit)}; until then batches are made one at a time, which is slow, and that much is held"
             )
 
     def work_from(

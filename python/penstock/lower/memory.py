@@ -80,8 +80,11 @@ class MemoryNeeds:
         """PlanError if this is more than a loader may hold, but for what is small anyway."""
         least_bytes = self.batch_bytes + self.decoding_bytes + self._grouped_bytes
         least_bytes += sum(one.least_bytes for one in self.blocks)
-        if least_bytes <= max(ALLOWED * limit_bytes, LEAST_BYTES):
-            return
+        if least_bytes > max(ALLOWED * limit_bytes, LEAST_BYTES):
+            raise PlanError(self.beyond(limit_bytes))
+
+    def beyond(self, limit_bytes: int) -> str:
+        """That this is more, with the arithmetic and what would fit."""
         is_parts = self.batch_bytes + self.parts_bytes > limit_bytes >= self.batch_bytes
         ways = [
             *self._dealt_within(limit_bytes),
@@ -91,9 +94,7 @@ class MemoryNeeds:
             *(["files of smaller row groups or record batches"] if is_parts else []),
             f"memory={self._enough_bytes:,} for the Loader",
         ]
-        raise PlanError(
-            f"memory={limit_bytes:,} bytes is less than the {self.size_bytes:,} that this plan holds in any case: {', '.join(self.words())}; use {', or '.join(ways)}"
-        )
+        return f"memory={limit_bytes:,} bytes is less than the {self.size_bytes:,} that this plan holds in any case: {', '.join(self.words())}; use {', or '.join(ways)}"
 
     @property
     def _enough_bytes(self) -> int:
