@@ -34,7 +34,7 @@ class LaneWindows:
         return f"{verb}(…, {'window' if verb == 'pack' else 'rows'}={rows})" if rows > 0 else None
 
     def __str__(self) -> str:
-        return f"{self.size_bytes:,} for {self.name} ({counted(self.lanes, 'lane')} × {self.rows // self.lanes:,} rows together × {self.row_bytes:,} bytes)"
+        return f"{self.size_bytes:,} for {self.name} ({counted(self.lanes, 'lane')} × {max(1, self.rows // self.lanes):,} rows together × {self.row_bytes:,} bytes)"
 
 
 @dataclass(frozen=True, kw_only=True)
