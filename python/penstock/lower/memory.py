@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from penstock.core.errors import PlanError
-from penstock.core.messages import counted
 from penstock.order.lanes import divisors
 from penstock.resolve.open_blocks import WindowBlocks
 from penstock.runtime.budget import ALLOWED
@@ -14,38 +13,13 @@ from penstock.runtime.free_memory import LEAST_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaneWindows:
-    """What a lane stage makes of whole groups of rows: one of each lane comes out before its first row is taken. rows: of all lanes; row_bytes: what comes of one."""
-
-    name: str
-    lanes: int
-    rows: int
-    row_bytes: int
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all."""
-        return self.rows * self.row_bytes
-
-    def within(self, limit_bytes: int) -> str | None:
-        """The most rows together that fit, as they are written; None if none do."""
-        rows = min(limit_bytes // (self.lanes * self.row_bytes), self.rows // self.lanes)
-        verb = self.name.partition("(")[0]
-        return f"{verb}(…, {'window' if verb == 'pack' else 'rows'}={rows})" if rows > 0 else None
-
-    def __str__(self) -> str:
-        return f"{self.size_bytes:,} for {self.name} ({counted(self.lanes, 'lane')} × {max(1, self.rows // self.lanes):,} rows together × {self.row_bytes:,} bytes)"
-
-
-@dataclass(frozen=True, kw_only=True)
 class MemoryNeeds:
-    """What a plan holds in any case. blocks: of the runs that read blocks; windows: of the lane stages that take rows in groups; batch_bytes: a batch on its way; decoding_bytes: what decoding takes and keeps; parts_bytes: of that, what row groups and record batches take, however blocks are cut; parts_within: what these would take of another limit.
+    """What a plan holds in any case. blocks: of the runs that read blocks; batch_bytes: a batch on its way; decoding_bytes: what decoding takes and keeps; parts_bytes: of that, what row groups and record batches take, however blocks are cut; parts_within: what these would take of another limit.
 
     batch_size, lanes: of the plan, on all ranks. blocks_with: rows of a block and blocks of a window, if the batch named so many lanes, and shuffles that name no window so many blocks; None where nodes have files of their own, and share the lanes.
     """
 
     blocks: tuple[WindowBlocks, ...]
-    windows: tuple[LaneWindows, ...]
     batch_bytes: int
     decoding_bytes: int
     parts_bytes: int
@@ -62,24 +36,18 @@ class MemoryNeeds:
     @property
     def size_bytes(self) -> int:
         """All of it."""
-        return self.window_bytes + self._grouped_bytes + self.batch_bytes + self.decoding_bytes
-
-    @property
-    def _grouped_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.windows)
+        return self.window_bytes + self.batch_bytes + self.decoding_bytes
 
     def words(self) -> Iterator[str]:
         """Each of them with its bytes, for people."""
         yield from (str(one) for one in self.blocks if one.size_bytes)
-        yield from map(str, self.windows)
         if self.decoding_bytes:
             yield f"{self.decoding_bytes:,} to decode parts of files"
         yield f"{self.batch_bytes:,} for a batch"
 
     def check(self, limit_bytes: int) -> None:
         """PlanError if this is more than a loader may hold, but for what is small anyway."""
-        least_bytes = self.batch_bytes + self.decoding_bytes + self._grouped_bytes
-        least_bytes += sum(one.least_bytes for one in self.blocks)
+        least_bytes = self.batch_bytes + self.decoding_bytes + sum(one.least_bytes for one in self.blocks)
         if least_bytes > max(ALLOWED * limit_bytes, LEAST_BYTES):
             raise PlanError(self.beyond(limit_bytes))
 
@@ -88,7 +56,6 @@ class MemoryNeeds:
         is_parts = self.batch_bytes + self.parts_bytes > limit_bytes >= self.batch_bytes
         ways = [
             *self._dealt_within(limit_bytes),
-            *([fewer] if (fewer := self._together_within(limit_bytes)) else []),
             *([f"shuffle with a smaller {self._shuffled_in}"] if self._is_shuffled and not is_parts else []),
             *(["smaller batches"] if self.batch_bytes > limit_bytes // 2 else []),
             *(["files of smaller row groups or record batches"] if is_parts else []),
@@ -111,11 +78,6 @@ class MemoryNeeds:
     @property
     def _shuffled_in(self) -> str:
         return "window_blocks= or block_rows=" if any(one.window > 1 for one in self.blocks) else "block_rows="
-
-    def _together_within(self, limit_bytes: int) -> str | None:
-        """How many rows the largest stage may take together, as they are written; None if that is not what is too much."""
-        large = max(self.windows, key=lambda one: one.size_bytes, default=None)
-        return None if large is None else large.within(limit_bytes - self.size_bytes + large.size_bytes)
 
     def _dealt_within(self, limit_bytes: int) -> Iterator[str]:
         """The most lanes whose windows fit, or whose windows of one block do, in words; nothing if none do."""

@@ -16,7 +16,7 @@ from penstock.lower.known_ends import known_ends
 from penstock.lower.lanes import LANE_ROWS
 from penstock.lower.layouts import with_layouts
 from penstock.lower.lowered import Lowered, Stages, share_memory
-from penstock.lower.memory import LaneWindows, MemoryNeeds
+from penstock.lower.memory import MemoryNeeds
 from penstock.lower.on_device import OnDevice, in_words, last_transform
 from penstock.lower.reading import FAR_BYTES
 from penstock.lower.stages import delivering, stages_of
@@ -142,17 +142,6 @@ def _ready(
         runs=tuple(every),
         needs=MemoryNeeds(
             blocks=tuple(each.blocks for each in every if each.blocks is not None),
-            windows=tuple(
-                LaneWindows(
-                    name=feed.name,
-                    lanes=len(each.context.lanes),
-                    rows=feed.window_rows,
-                    row_bytes=max(1, int(below.row_bytes * feed.growth)),
-                )
-                for each in every
-                for feed, below in zip(each.feeds, each.below, strict=True)
-                if feed.window_rows
-            ),
             batch_bytes=lowered.item_bytes(rows, None) + (0 if lowered.window_bytes else rows * lowered.read_row_bytes),
             decoding_bytes=sum(each.context.budget.aside_bytes for each in every),
             parts_bytes=sum(each.context.budget.parts_bytes for each in every),

@@ -210,7 +210,7 @@ class Budget:
         self.has_warned = True
         warn(
             f"penstock: what {name} made takes {size_bytes:,} bytes until its rows are taken, in {counted(lanes, 'lane')}, and memory={self.memory_bytes:,} is less: that much is held; "
-            f"take fewer lanes, batch(…, lanes=…), or fewer rows together, flat_map(…, rows=…), or pass a larger memory= to the Loader"
+            f"take fewer lanes, batch(…, lanes=…), or fewer rows together, pack(…, window=…) or flat_map(…, rows=…), or pass a larger memory= to the Loader"
         )
 
     def _warn_of_large(self, size_bytes: int, what: str) -> None:

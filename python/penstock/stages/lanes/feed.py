@@ -116,19 +116,6 @@ class LaneFeed:
         return most if epoch is None else np.minimum(most, epoch)
 
     @property
-    def window_rows(self) -> int:
-        """How many rows of all lanes it takes in whole groups, each of which comes out before its first row is taken; 0 where each row is for itself."""
-        if self.groups is None:
-            return 0
-        rows = self.groups if self.epoch_rows is None else np.minimum(self.groups, self.epoch_rows)
-        return int(rows[self._mine].sum())
-
-    @property
-    def growth(self) -> float:
-        """Bytes that come out for each that goes in, as far as is known."""
-        return self._stage.growth
-
-    @property
     def epoch_rows(self) -> Ids | None:
         """How many rows of each lane an epoch of the input has, or has at most; None where that is not known, or never ends."""
         if self.order.epoch_rows is not None:

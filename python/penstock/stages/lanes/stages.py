@@ -20,9 +20,7 @@ from penstock.core.draw_keys import DrawKeys
 from penstock.core.errors import PlanError
 from penstock.core.functions.random_use import mentions_generators
 from penstock.core.messages import quoted
-from penstock.plan.columns import spec_of
 from penstock.plan.nodes import FilterFunction, FlatMap, InLanes, Pack, SkipBad
-from penstock.plan.tree import is_column_unknown
 from penstock.runtime.stage import LaneResult
 from penstock.stages.call import MASK, FunctionCalls
 from penstock.transform.function import name_of
@@ -63,13 +61,12 @@ class LaneStage(Protocol):
     """A pure function of its state and rows; it keeps nothing itself, so that a lane can move to another rank.
 
     rows: how many rows make a group, so that what comes out does not depend on how they were read; None where each row is for itself. is_choice:
-    whether what comes out are some of its rows. name: for messages. growth: bytes that come out for each that goes in, as far as is known.
+    whether what comes out are some of its rows. name: for messages.
     """
 
     rows: int | None
     is_choice: bool
     name: str
-    growth: float
 
     def feed(self, fed: FedRows) -> LaneResult:
         """What comes of groups of rows."""
@@ -79,7 +76,7 @@ class FilterRows:
     """The rows for which a function says True."""
 
     rows: int | None = None
-    is_choice, growth = True, 1.0
+    is_choice = True
 
     def __init__(self, node: FilterFunction, call: FunctionCalls, pieces: int, threads: int) -> None:
         self._call, self._pieces, self._names, self._threads = call, pieces, node.columns, threads
@@ -116,7 +113,7 @@ class RowsThere:
     """The rows that are there: where bad ones are left out, these are missing."""
 
     rows: int | None = None
-    is_choice, growth = True, 1.0
+    is_choice = True
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -133,7 +130,7 @@ class RowsThere:
 class FlatMapRows:
     """Any number of rows for every group of rows."""
 
-    is_choice, growth = False, 1.0
+    is_choice = False
 
     def __init__(self, node: FlatMap, call: FunctionCalls) -> None:
         self._call = call
@@ -172,10 +169,7 @@ class PackRows:
     def __init__(self, node: Pack, threads: int) -> None:
         self._packing, self._threads = node, threads
         self.rows: int | None = node.window if node.strategy == "best_fit" else None
-        self.name, self.growth = f"pack({', '.join(node.columns)})", 1.0
-        if not is_column_unknown(node.input):
-            sizes = {name: field.row_bytes for name, field in node.spec_of(spec_of(node.input)).items()}
-            self.growth = sum(sizes.values()) / sum(sizes[name] for name in node.columns)
+        self.name = f"pack({', '.join(node.columns)})"
 
     def feed(self, fed: FedRows) -> LaneResult:
         """The sequences of each group. Where rows are joined and cut, a state says how many tokens of the group's first row are used already."""
